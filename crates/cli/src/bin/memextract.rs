@@ -1,0 +1,3 @@
+//! memextract: transcripts in, records out.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! memtrain: data, fine-tuning, models.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! What memloom's programs share.

@@ -1,0 +1,1 @@
+//! One trainable Qwen-class model in Candle: load, adapt, generate.

@@ -1,0 +1,1 @@
+//! The only code of memloom that opens a socket: models are fetched here.

@@ -1,0 +1,6 @@
+//! Shared words of memloom: transcripts, windows, records, prompts. No tensors, no database.
+
+pub mod generator;
+pub mod record;
+pub mod transcript;
+pub mod window;
