@@ -4,7 +4,7 @@ use jiff::{civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
 
 /// One conversation: an ordered list of sessions between the same participants.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     /// Identifier, unique among the transcripts of one run.
     pub id: String,
@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 /// One sitting: consecutive turns with a common start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     /// Identifier, unique within the transcript.
     pub id: String,
@@ -40,7 +40,7 @@ pub struct Session {
 }
 
 /// One utterance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// Identifier, unique within the transcript (`S1:3`, `D1:3`).
     pub id: String,
@@ -71,7 +71,7 @@ pub enum Role {
 }
 
 /// A point of local time, with the offset from UTC where it is known. Never converted, never guessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Wall-clock time where it was said.
     pub local: DateTime,

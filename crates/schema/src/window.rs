@@ -1,7 +1,5 @@
 //! Cutting a transcript into overlapping windows of messages (DimMem specification, section 3).
 
-use serde::Serialize;
-
 use crate::transcript::{Moment, Role, Transcript};
 
 /// How a transcript is cut into windows.
@@ -16,7 +14,7 @@ pub struct Segmentation {
 }
 
 /// One message of a window.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// 1-based number inside the window: what an extractor calls `source_id`.
     pub number: usize,
@@ -39,7 +37,7 @@ pub struct Message {
 }
 
 /// A run of consecutive messages given to the extractor at once. Session borders do not cut windows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// Transcript that was cut.
     pub transcript_id: String,
