@@ -1,6 +1,7 @@
 //! Shared words of memloom: transcripts, windows, records, prompts. No tensors, no database.
 
 pub mod generator;
+pub mod moment;
 pub mod record;
 pub mod transcript;
 pub mod window;

@@ -1,7 +1,8 @@
 //! A conversation as every reader delivers it and every stage consumes it.
 
-use jiff::{civil::DateTime, tz::Offset};
 use serde::{Deserialize, Serialize};
+
+pub use crate::moment::{Moment, MomentError};
 
 /// One conversation: an ordered list of sessions between the same participants.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,11 +71,9 @@ pub enum Role {
     Tool,
 }
 
-/// A point of local time, with the offset from UTC where it is known. Never converted, never guessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Wall-clock time where it was said.
-    pub local: DateTime,
-    /// Offset from UTC, if the file gave one.
-    pub offset: Option<Offset>,
+impl Role {
+    /// Whether what the speaker says can be a source of memories at all.
+    pub fn may_hold_memories(self) -> bool {
+        matches!(self, Self::User | Self::Assistant)
+    }
 }
