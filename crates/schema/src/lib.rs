@@ -4,4 +4,5 @@ pub mod generator;
 pub mod moment;
 pub mod record;
 pub mod transcript;
+pub mod tuning;
 pub mod window;
