@@ -1,8 +1,12 @@
 //! Shared words of memloom: transcripts, windows, records, prompts. No tensors, no database.
 
+pub mod clean;
 pub mod generator;
 pub mod moment;
+pub mod query;
 pub mod record;
+pub mod reply;
+pub mod time_form;
 pub mod transcript;
 pub mod tuning;
 pub mod window;
