@@ -1,10 +1,12 @@
 //! Shared words of memloom: transcripts, windows, records, prompts. No tensors, no database.
 
 pub mod clean;
+pub mod extraction;
 pub mod generator;
 pub mod moment;
 pub mod query;
 pub mod record;
+pub mod repetition;
 pub mod reply;
 pub mod time_form;
 pub mod transcript;
