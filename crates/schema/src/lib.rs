@@ -3,11 +3,15 @@
 pub mod clean;
 pub mod extraction;
 pub mod generator;
+pub mod labels;
 pub mod moment;
 pub mod query;
 pub mod record;
 pub mod repetition;
 pub mod reply;
+pub mod reply_schema;
+pub mod scenario;
+pub mod target;
 pub mod time_form;
 pub mod transcript;
 pub mod tuning;
