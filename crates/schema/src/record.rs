@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Version of the record layout that this build writes.
 pub const RECORD_VERSION: u32 = 1;
 
+/// JSON schema (draft 2020-12) of one line of output: one serialised [`Record`].
+pub const RECORD_SCHEMA: &str = include_str!("../record.schema.json");
+
 /// One memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {

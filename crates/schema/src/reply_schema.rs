@@ -19,9 +19,10 @@ const KEYWORD_CHARS: usize = 40;
 /// Most keywords of a memory.
 const KEYWORDS: usize = 8;
 /// Most messages that `evidence` can name besides the source.
-const EVIDENCE: usize = 6;
-/// Most memories of a window, and how many each message may bring.
+pub(crate) const EVIDENCE: usize = 6;
+/// Most memories of a window.
 const MEMORIES: usize = 60;
+/// How many each extractable message may bring, and as many again for the window.
 const MEMORIES_PER_MESSAGE: usize = 4;
 
 /// The schema for replies about `window`.
@@ -31,7 +32,6 @@ const MEMORIES_PER_MESSAGE: usize = 4;
 pub fn reply_schema(window: &Window) -> Value {
     let numbers = |from: usize| (from..=window.messages.len()).collect::<Vec<_>>();
     let extractable = numbers(window.extract_start());
-    let most = MEMORIES.min(extractable.len().max(1) * MEMORIES_PER_MESSAGE);
     let dimension = object(json!({
         "memory_type": {"enum": MEMORY_TYPES},
         "time": {"type": "string", "pattern": time_form::pattern()},
@@ -50,7 +50,7 @@ pub fn reply_schema(window: &Window) -> Value {
         required.retain(|key| key != "evidence");
     }
     let mut schema = object(json!({
-        "memories": {"type": "array", "items": memory, "maxItems": most},
+        "memories": {"type": "array", "items": memory, "maxItems": most_memories(window)},
     }));
     schema["x-guidance"] =
         json!({"whitespace_flexible": false, "item_separator": ",", "key_separator": ":"});
@@ -80,8 +80,11 @@ pub fn fits(label: &Label) -> bool {
             .all(|keyword| short(keyword, 1, KEYWORD_CHARS))
 }
 
-/// Most memories and most further evidence that a target may hold, as the schema bounds them.
-pub(crate) const TARGET_BOUNDS: (usize, usize) = (MEMORIES, EVIDENCE);
+/// Most memories that a reply about `window` can hold.
+pub(crate) fn most_memories(window: &Window) -> usize {
+    let extractable = window.messages.len().saturating_sub(window.overlap_count);
+    MEMORIES.min((extractable + 1) * MEMORIES_PER_MESSAGE)
+}
 
 fn is_visible(c: char) -> bool {
     !c.is_whitespace() && !c.is_control()

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     labels::Label,
     record::Dimension,
-    reply_schema::{TARGET_BOUNDS, fits},
+    reply_schema::{EVIDENCE, fits, most_memories},
     scenario::Scenario,
     window::Window,
 };
@@ -24,7 +24,6 @@ pub struct TargetReply {
 /// The reply about `window`, a window of the scenario's transcript: every label whose source turn is an extractable
 /// message, in message order, then label order.
 pub fn target_reply(scenario: &Scenario, window: &Window) -> TargetReply {
-    let (most_memories, most_evidence) = TARGET_BOUNDS;
     let extractable = window
         .messages
         .iter()
@@ -43,7 +42,7 @@ pub fn target_reply(scenario: &Scenario, window: &Window) -> TargetReply {
     let mut left_out = others.len();
     for (source_id, label) in fitting {
         let evidence = further_evidence(window, label, source_id);
-        if reply.memories.len() == most_memories || evidence.len() > most_evidence {
+        if reply.memories.len() == most_memories(window) || evidence.len() > EVIDENCE {
             left_out += 1;
             continue;
         }
