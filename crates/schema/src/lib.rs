@@ -1,10 +1,12 @@
 //! Shared words of memloom: transcripts, windows, records, prompts. No tensors, no database.
 
+pub mod bank;
 pub mod clean;
 pub mod extraction;
 pub mod generator;
 pub mod labels;
 pub mod moment;
+pub mod prompt;
 pub mod query;
 pub mod record;
 pub mod repetition;
