@@ -2,12 +2,14 @@
 
 pub mod bank;
 pub mod clean;
+pub mod error;
 pub mod extraction;
 pub mod generator;
 pub mod labels;
 pub mod moment;
 pub mod prompt;
 pub mod query;
+pub mod readers;
 pub mod record;
 pub mod repetition;
 pub mod reply;

@@ -1,0 +1,49 @@
+//! Collecting warnings without drowning in them.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use crate::error::Warning;
+
+/// Warnings kept of one file; further ones are only counted.
+const KEPT: usize = 100;
+
+/// The warnings of one file.
+pub(super) struct Warnings {
+    path: PathBuf,
+    kept: Vec<Warning>,
+    more: usize,
+}
+
+impl Warnings {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            kept: Vec::new(),
+            more: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, location: impl Display, message: impl Display) {
+        if self.kept.len() < KEPT {
+            self.kept.push(Warning {
+                path: self.path.clone(),
+                location: location.to_string(),
+                message: message.to_string(),
+            });
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Warning> {
+        if self.more > 0 {
+            self.kept.push(Warning {
+                path: self.path,
+                location: "whole file".to_owned(),
+                message: format!("{} further warnings are not shown", self.more),
+            });
+        }
+        self.kept
+    }
+}
