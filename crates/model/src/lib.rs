@@ -1,1 +1,15 @@
 //! One trainable Qwen-class model in Candle: load, adapt, generate.
+
+pub mod adapter;
+mod attention;
+pub mod cache;
+pub mod config;
+pub mod error;
+mod gemm;
+mod host;
+pub mod linear;
+mod matrix;
+pub mod ops;
+mod packed;
+pub mod qwen;
+pub mod weights;

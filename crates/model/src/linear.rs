@@ -1,0 +1,246 @@
+//! The one linear layer: dense, frozen or quantised weights, each with an optional LoRA pair.
+
+use std::sync::Arc;
+
+use candle_core::backend::BackendStorage;
+use candle_core::op::BackpropOp;
+use candle_core::quantized::QTensor;
+use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
+
+use crate::host;
+use crate::matrix::HostMatrix;
+
+/// `y = x W^T + b + scale * (x A^T) B^T`; `W` is `[out, in]`, `A` `[r, in]`, `B` `[out, r]`.
+pub struct Linear {
+    weight: Weight,
+    bias: Option<Tensor>,
+    lora: Option<Lora>,
+}
+
+/// What a linear layer multiplies with.
+#[derive(Clone)]
+pub enum Weight {
+    /// An ordinary tensor: if it is a variable it gets a gradient of its own.
+    Dense(Tensor),
+    /// Never trained: the backward pass yields the input's gradient alone, so no `dW` is ever held.
+    Frozen(Frozen),
+}
+
+/// A weight that is never trained.
+#[derive(Clone)]
+pub struct Frozen(Arc<Store>);
+
+enum Store {
+    /// Host memory: f32, f16, bf16 or GGML-quantised.
+    Host(HostMatrix),
+    /// Device memory in the compute type.
+    Device(Tensor),
+    /// Device memory, GGML-quantised; expanded for each product.
+    DeviceQuantised(QTensor),
+}
+
+/// A low-rank update (Hu et al. 2021): `scale` is alpha / r, or alpha / sqrt(r) for rsLoRA.
+#[derive(Clone)]
+pub struct Lora {
+    /// `[r, in]`
+    pub a: Tensor,
+    /// `[out, r]`
+    pub b: Tensor,
+    /// Factor of the update.
+    pub scale: f64,
+}
+
+impl Linear {
+    /// A layer without adapter.
+    pub fn new(weight: Weight, bias: Option<Tensor>) -> Self {
+        Self {
+            weight,
+            bias,
+            lora: None,
+        }
+    }
+
+    /// Sets or removes the adapter.
+    pub fn set_lora(&mut self, lora: Option<Lora>) {
+        self.lora = lora;
+    }
+
+    /// The adapter, if there is one.
+    pub fn lora(&self) -> Option<&Lora> {
+        self.lora.as_ref()
+    }
+
+    /// `(out, in)`
+    pub fn dims(&self) -> Result<(usize, usize)> {
+        match &self.weight {
+            Weight::Dense(w) => w.dims2(),
+            Weight::Frozen(w) => w.dims(),
+        }
+    }
+
+    /// Bytes of the weight, adapter and bias not counted.
+    pub fn weight_bytes(&self) -> usize {
+        match &self.weight {
+            Weight::Dense(w) => w.elem_count() * w.dtype().size_in_bytes(),
+            Weight::Frozen(w) => w.bytes(),
+        }
+    }
+
+    /// Exchanges the weight.
+    pub fn set_weight(&mut self, weight: Weight) {
+        self.weight = weight;
+    }
+
+    /// `[N, in]` to `[N, out]`.
+    ///
+    /// # Errors
+    /// When the shapes do not fit or the backend fails.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let mut y = match &self.weight {
+            Weight::Dense(w) => x.matmul(&w.t()?)?,
+            Weight::Frozen(w) => w.forward(x)?,
+        };
+        if let Some(bias) = &self.bias {
+            y = y.broadcast_add(bias)?;
+        }
+        if let Some(lora) = &self.lora {
+            // The adapter is kept in f32 whatever the base is computed in.
+            let low = x.to_dtype(lora.a.dtype())?.matmul(&lora.a.t()?)?;
+            let update = (low * lora.scale)?.matmul(&lora.b.t()?)?;
+            y = (y + update.to_dtype(x.dtype())?)?;
+        }
+        Ok(y)
+    }
+}
+
+impl Frozen {
+    pub(crate) fn host(matrix: HostMatrix) -> Self {
+        Self(Arc::new(Store::Host(matrix)))
+    }
+
+    /// A matrix in device memory, in the compute type.
+    pub fn device(weight: Tensor) -> Self {
+        Self(Arc::new(Store::Device(weight.detach())))
+    }
+
+    /// A quantised matrix in device memory.
+    pub fn device_quantised(weight: QTensor) -> Self {
+        Self(Arc::new(Store::DeviceQuantised(weight)))
+    }
+
+    /// `(out, in)`
+    pub fn dims(&self) -> Result<(usize, usize)> {
+        match &*self.0 {
+            Store::Host(m) => Ok((m.rows(), m.cols())),
+            Store::Device(w) => w.dims2(),
+            Store::DeviceQuantised(w) => w.shape().dims2(),
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match &*self.0 {
+            Store::Host(m) => m.bytes(),
+            Store::Device(w) => w.elem_count() * w.dtype().size_in_bytes(),
+            Store::DeviceQuantised(w) => w.storage_size_in_bytes(),
+        }
+    }
+
+    /// `x W^T`, differentiable in `x` (`[N, in]`).
+    ///
+    /// # Errors
+    /// When the shapes do not fit or the backend fails.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = x.contiguous()?;
+        if x.track_op() {
+            x.apply_op1(Product(self.clone()))
+        } else {
+            x.apply_op1_no_bwd(&Product(self.clone()))
+        }
+    }
+
+    /// `dy W` (`[N, out]` to `[N, in]`), outside any graph.
+    ///
+    /// # Errors
+    /// When the shapes do not fit or the backend fails.
+    pub fn backward(&self, dy: &Tensor) -> Result<Tensor> {
+        match &*self.0 {
+            Store::Host(m) => {
+                let dx = host::with_values(dy, |dy| Ok(m.backward(dy)))?;
+                Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
+            }
+            Store::Device(w) => dy.detach().matmul(w),
+            Store::DeviceQuantised(w) => dy
+                .detach()
+                .matmul(&w.dequantize(dy.device())?.to_dtype(dy.dtype())?),
+        }
+    }
+
+    /// Rows `ids` as a tensor `[ids, in]`: the embedding look-up, without a full-precision table.
+    ///
+    /// # Errors
+    /// When an id lies outside the table or the backend fails.
+    pub fn rows(&self, ids: &[u32], like: &Tensor) -> Result<Tensor> {
+        let (rows, cols) = self.dims()?;
+        if let Some(id) = ids.iter().find(|&&id| id as usize >= rows) {
+            candle_core::bail!("token id {id} lies outside the embedding table of {rows} rows");
+        }
+        let index = || Tensor::new(ids, like.device());
+        match &*self.0 {
+            Store::Host(m) => {
+                let mut out = vec![0f32; ids.len() * cols];
+                for (out, &id) in out.chunks_exact_mut(cols).zip(ids) {
+                    m.row_to_f32(id as usize, out);
+                }
+                Tensor::from_vec(out, (ids.len(), cols), like.device())
+            }
+            Store::Device(w) => w.index_select(&index()?, 0),
+            Store::DeviceQuantised(w) => w.embedding(&index()?)?.to_dtype(like.dtype()),
+        }
+    }
+}
+
+/// The product with a frozen weight as an operation of the graph.
+struct Product(Frozen);
+
+impl CustomOp1 for Product {
+    fn name(&self) -> &'static str {
+        "frozen-linear"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let (rows, cols) = self.0.dims()?;
+        let (n, width) = layout.shape().dims2()?;
+        if width != cols {
+            candle_core::bail!("expected activations of width {cols}, got {width}");
+        }
+        let Store::Host(matrix) = &*self.0.0 else {
+            candle_core::bail!("activations lie in host memory, the weight does not");
+        };
+        let y = matrix.forward(host::values(storage, layout)?);
+        Ok((CpuStorage::F32(y), (n, rows).into()))
+    }
+
+    fn cuda_fwd(&self, storage: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
+        let owned = Storage::Cuda(storage.try_clone(layout)?);
+        let x = Tensor::from_storage(owned, layout.shape().clone(), BackpropOp::none(), false);
+        let y = match &*self.0.0 {
+            Store::Host(_) => {
+                candle_core::bail!("activations lie in device memory, the weight does not")
+            }
+            Store::Device(w) => x.matmul(&w.t()?)?,
+            Store::DeviceQuantised(w) => {
+                x.matmul(&w.dequantize(x.device())?.to_dtype(x.dtype())?.t()?)?
+            }
+        };
+        let (storage, layout) = y.storage_and_layout();
+        match &*storage {
+            Storage::Cuda(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
+            _ => candle_core::bail!("the product left the device"),
+        }
+    }
+
+    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
+        self.0.backward(dy).map(Some)
+    }
+}

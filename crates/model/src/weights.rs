@@ -1,0 +1,337 @@
+//! Weight files: safetensors (sharded too) and GGUF behind one reader, under the names of HF checkpoints.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
+use candle_core::safetensors::MmapedSafetensors;
+use candle_core::{DType, Device, Tensor};
+use half::{bf16, f16};
+
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::linear::Frozen;
+use crate::matrix::{HostMatrix, Values};
+use crate::packed::Packed;
+
+/// An opened model.
+pub struct Weights {
+    path: PathBuf,
+    source: Source,
+    device: Device,
+    dtype: DType,
+}
+
+enum Source {
+    Safetensors(MmapedSafetensors),
+    Gguf {
+        content: gguf_file::Content,
+        file: Mutex<File>,
+    },
+}
+
+impl Weights {
+    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`;
+    /// the CPU computes in f32 whatever the file holds.
+    ///
+    /// # Errors
+    /// When files are missing or malformed, or the architecture is not supported.
+    pub fn open(path: &Path, device: &Device, dtype: DType) -> Result<(Self, ModelConfig)> {
+        let (source, config) = if path.is_dir() {
+            open_folder(path)?
+        } else {
+            open_gguf(path)?
+        };
+        let dtype = if device.is_cpu() { DType::F32 } else { dtype };
+        let weights = Self {
+            path: path.to_owned(),
+            source,
+            device: device.clone(),
+            dtype,
+        };
+        Ok((weights, config))
+    }
+
+    /// Metadata of a GGUF file.
+    pub fn gguf_metadata(&self) -> Option<&std::collections::HashMap<String, gguf_file::Value>> {
+        match &self.source {
+            Source::Gguf { content, .. } => Some(&content.metadata),
+            Source::Safetensors(_) => None,
+        }
+    }
+
+    /// Where activations live and in which type.
+    pub fn compute(&self) -> (&Device, DType) {
+        (&self.device, self.dtype)
+    }
+
+    fn error(&self, tensor: &str, source: candle_core::Error) -> Error {
+        Error::Weight {
+            path: self.path.clone(),
+            tensor: tensor.to_owned(),
+            source,
+        }
+    }
+
+    /// A matrix `[rows, cols]` that is never trained. GGML types stay quantised.
+    ///
+    /// # Errors
+    /// When the tensor is missing or has another shape.
+    pub fn frozen(&self, name: &str, rows: usize, cols: usize) -> Result<Frozen> {
+        let result = match &self.source {
+            Source::Safetensors(files) => self.frozen_safetensors(files, name),
+            Source::Gguf { content, file } => self.frozen_gguf(content, file, name, cols),
+        };
+        let frozen = result.map_err(|e| self.error(name, e))?;
+        let found = frozen.dims().map_err(|e| self.error(name, e))?;
+        if found != (rows, cols) {
+            return Err(self.error(
+                name,
+                candle_core::Error::Msg(format!(
+                    "expected shape ({rows}, {cols}), found {found:?}"
+                )),
+            ));
+        }
+        Ok(frozen)
+    }
+
+    fn frozen_safetensors(
+        &self,
+        files: &MmapedSafetensors,
+        name: &str,
+    ) -> candle_core::Result<Frozen> {
+        if !self.device.is_cpu() {
+            return Ok(Frozen::device(
+                files.load(name, &self.device)?.to_dtype(self.dtype)?,
+            ));
+        }
+        let view = files.get(name)?;
+        let (dtype, bytes) = (view.dtype(), view.data());
+        let values = match dtype {
+            safetensors::Dtype::F32 => Values::F32(from_bytes(bytes, f32::from_le_bytes)),
+            safetensors::Dtype::F16 => Values::F16(from_bytes(bytes, f16::from_le_bytes)),
+            safetensors::Dtype::BF16 => Values::Bf16(from_bytes(bytes, bf16::from_le_bytes)),
+            other => candle_core::bail!("weights of type {other:?} are not supported"),
+        };
+        let cols = view.shape().last().copied().unwrap_or(0);
+        Ok(Frozen::host(HostMatrix::new(cols, values)))
+    }
+
+    fn frozen_gguf(
+        &self,
+        content: &gguf_file::Content,
+        file: &Mutex<File>,
+        name: &str,
+        cols: usize,
+    ) -> candle_core::Result<Frozen> {
+        if !self.device.is_cpu() {
+            return match self.gguf_tensor(content, file, name)? {
+                q if matches!(q.dtype(), GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16) => Ok(
+                    Frozen::device(q.dequantize(&self.device)?.to_dtype(self.dtype)?),
+                ),
+                q => Ok(Frozen::device_quantised(q)),
+            };
+        }
+        let name = gguf_name(name);
+        let Some(info) = content.tensor_infos.get(&name) else {
+            candle_core::bail!("the file holds no tensor `{name}`");
+        };
+        let dtype = info.ggml_dtype;
+        let elements = info.shape.elem_count();
+        if info.shape.dims().last() != Some(&cols) || cols % dtype.block_size() != 0 {
+            candle_core::bail!(
+                "expected rows of {cols} weights, found shape {:?} in {dtype:?}",
+                info.shape
+            );
+        }
+        let length = elements / dtype.block_size() * dtype.type_size();
+        let bytes = read_at(file, content.tensor_data_offset + info.offset, length)?;
+        let values = match dtype {
+            GgmlDType::F32 => Values::F32(from_bytes(&bytes, f32::from_le_bytes)),
+            GgmlDType::F16 => Values::F16(from_bytes(&bytes, f16::from_le_bytes)),
+            GgmlDType::BF16 => Values::Bf16(from_bytes(&bytes, bf16::from_le_bytes)),
+            other => match Packed::from_ggml(other, &bytes, cols) {
+                Some(packed) => Values::Packed(packed),
+                None => candle_core::bail!("weights of type {other:?} are not supported"),
+            },
+        };
+        Ok(Frozen::host(HostMatrix::new(cols, values)))
+    }
+
+    fn gguf_tensor(
+        &self,
+        content: &gguf_file::Content,
+        file: &Mutex<File>,
+        name: &str,
+    ) -> candle_core::Result<QTensor> {
+        let mut file = file
+            .lock()
+            .map_err(|_| candle_core::Error::Msg("the file is gone".to_owned()))?;
+        content.tensor(&mut *file, &gguf_name(name), &self.device)
+    }
+
+    /// A vector `[len]` (norm weight, bias) in the compute type.
+    ///
+    /// # Errors
+    /// When the tensor is missing or has another length.
+    pub fn vector(&self, name: &str, len: usize) -> Result<Tensor> {
+        let load = || -> candle_core::Result<Tensor> {
+            let tensor = match &self.source {
+                Source::Safetensors(files) => files.load(name, &self.device)?,
+                Source::Gguf { content, file } => self
+                    .gguf_tensor(content, file, name)?
+                    .dequantize(&self.device)?,
+            };
+            if tensor.dims() != [len] {
+                candle_core::bail!("expected shape [{len}], found {:?}", tensor.dims());
+            }
+            tensor.to_dtype(self.dtype)
+        };
+        load().map_err(|e| self.error(name, e))
+    }
+}
+
+fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
+    let mut config = ModelConfig::from_json(&path.join("config.json"))?;
+    let mut shards = Vec::new();
+    let entries = std::fs::read_dir(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    for entry in entries.flatten() {
+        let file = entry.path();
+        if file.extension().is_some_and(|e| e == "safetensors")
+            && !file.ends_with("adapter_model.safetensors")
+        {
+            shards.push(file);
+        }
+    }
+    shards.sort();
+    if shards.is_empty() {
+        return Err(Error::NoWeights {
+            path: path.to_owned(),
+        });
+    }
+    // SAFETY: the mapping is read while weights are copied out of it at load time; a model file that
+    // another program truncates in that moment ends the process, as with every mapped file.
+    let files = unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::Weight {
+        path: path.to_owned(),
+        tensor: "header".to_owned(),
+        source,
+    })?;
+    // Some exports keep `tie_word_embeddings` at its default although they store no head.
+    config.tied_head |= files.get("lm_head.weight").is_err();
+    Ok((Source::Safetensors(files), config))
+}
+
+fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
+    let mut file = File::open(path).map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let content = gguf_file::Content::read(&mut file).map_err(|source| Error::Weight {
+        path: path.to_owned(),
+        tensor: "header".to_owned(),
+        source,
+    })?;
+    let vocab_size = content
+        .tensor_infos
+        .get("token_embd.weight")
+        .map_or(0, |t| t.shape.dims()[0]);
+    let tied_head = !content.tensor_infos.contains_key("output.weight");
+    let config = ModelConfig::from_gguf(&content.metadata, vocab_size, tied_head, path)?;
+    Ok((
+        Source::Gguf {
+            content,
+            file: Mutex::new(file),
+        },
+        config,
+    ))
+}
+
+fn from_bytes<T, const N: usize>(bytes: &[u8], convert: fn([u8; N]) -> T) -> Vec<T> {
+    let mut word = [0; N];
+    let words = bytes.chunks_exact(N);
+    words
+        .map(|chunk| {
+            word.copy_from_slice(chunk);
+            convert(word)
+        })
+        .collect()
+}
+
+fn read_at(file: &Mutex<File>, offset: u64, length: usize) -> candle_core::Result<Vec<u8>> {
+    let mut file = file
+        .lock()
+        .map_err(|_| candle_core::Error::Msg("the file is gone".to_owned()))?;
+    let remaining = file.metadata()?.len().saturating_sub(offset);
+    if (length as u64) > remaining {
+        candle_core::bail!(
+            "the file ends early: {length} bytes are needed at {offset}, {remaining} are there"
+        );
+    }
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = vec![0; length];
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The GGUF name of an HF tensor: `model.layers.3.self_attn.q_proj.bias` is `blk.3.attn_q.bias`.
+fn gguf_name(name: &str) -> String {
+    const PARTS: [(&str, &str); 12] = [
+        ("model.embed_tokens", "token_embd"),
+        ("model.norm", "output_norm"),
+        ("lm_head", "output"),
+        ("input_layernorm", "attn_norm"),
+        ("post_attention_layernorm", "ffn_norm"),
+        ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"),
+        ("self_attn.o_proj", "attn_output"),
+        ("self_attn.", "attn_"),
+        ("mlp.", "ffn_"),
+        ("model.layers.", "blk."),
+        ("_proj", ""),
+    ];
+    PARTS.iter().fold(name.to_owned(), |name, (hf, gguf)| {
+        name.replacen(hf, gguf, 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gguf_name;
+
+    #[test]
+    fn names_translate() {
+        for (hf, gguf) in [
+            ("model.embed_tokens.weight", "token_embd.weight"),
+            ("model.norm.weight", "output_norm.weight"),
+            ("lm_head.weight", "output.weight"),
+            ("model.layers.3.self_attn.q_proj.bias", "blk.3.attn_q.bias"),
+            (
+                "model.layers.3.self_attn.o_proj.weight",
+                "blk.3.attn_output.weight",
+            ),
+            (
+                "model.layers.0.self_attn.k_norm.weight",
+                "blk.0.attn_k_norm.weight",
+            ),
+            (
+                "model.layers.12.mlp.down_proj.weight",
+                "blk.12.ffn_down.weight",
+            ),
+            (
+                "model.layers.1.post_attention_layernorm.weight",
+                "blk.1.ffn_norm.weight",
+            ),
+            (
+                "model.layers.1.input_layernorm.weight",
+                "blk.1.attn_norm.weight",
+            ),
+        ] {
+            assert_eq!(gguf_name(hf), gguf);
+        }
+    }
+}
