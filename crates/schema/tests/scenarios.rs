@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use llguidance::{
     Matcher, ParserFactory,
@@ -11,6 +14,7 @@ use llguidance::{
 };
 use mem_schema::{
     extraction::{Drops, OverlapPolicy, read_reply},
+    readers::read_file,
     record::{RECORD_SCHEMA, Record},
     reply_schema::reply_schema,
     scenario::{Scenario, Split},
@@ -21,7 +25,7 @@ use serde_json::{Value, json};
 
 const SEGMENTATIONS: [(usize, usize); 3] = [(25, 5), (15, 3), (10, 2)];
 
-fn scenarios() -> Vec<Scenario> {
+fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/scenarios");
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -29,9 +33,25 @@ fn scenarios() -> Vec<Scenario> {
         .collect();
     files.sort();
     files
+}
+
+fn scenarios() -> Vec<Scenario> {
+    files()
         .iter()
         .map(|file| Scenario::from_path(file).unwrap())
         .collect()
+}
+
+/// Training reads scenarios with their labels, extraction through the readers: the windows must be the same.
+#[test]
+fn training_and_extraction_read_the_same_transcript() {
+    for file in files() {
+        let read = read_file(&file, None).unwrap();
+        assert_eq!(
+            read.transcripts,
+            [Scenario::from_path(&file).unwrap().transcript]
+        );
+    }
 }
 
 fn cut(scenario: &Scenario, (window, overlap): (usize, usize)) -> Vec<Window> {
