@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use mem_schema::readers::{Format, ReadError, ReadTranscripts, make_ids_unique, read_bytes};
+use mem_schema::readers::{
+    Format, ReadError, ReadTranscripts, make_ids_unique, read_bytes, read_file,
+};
 use mem_schema::transcript::{Kind, Role, Session, Transcript};
 
 fn read_as(text: &str, format: Option<Format>) -> Result<ReadTranscripts, ReadError> {
@@ -223,7 +225,7 @@ fn chat_of_several_conversations() {
 #[test]
 fn chat_lines_with_bad_ones_keep_the_rest() {
     for bad in 0..3 {
-        let mut lines = vec![r#"{"role": "user", "content": "hi"}"#; 3];
+        let mut lines = [r#"{"role": "user", "content": "hi"}"#; 3];
         lines[bad] = r#"{"role": "user", "content": "#;
         let read = read(&lines.join("\n"));
         assert_eq!(read.transcripts[0].sessions[0].turns.len(), 2);
@@ -246,8 +248,8 @@ fn chat_with_gaps_and_wrong_types() {
     let read = read(text);
     assert_eq!(
         outline(&read.transcripts[0]),
-        "S1 -\n  S1:3 - user: who?\n  S1:4 - Mina: named by role\n  S1:5 - user: when\n  S1:6 - user: look\n  \
-         S1:7 - user:  (a dog)\n  S1:8 - tool: 42"
+        "S1 -\n  S1:1 - user: who?\n  S1:2 - Mina: named by role\n  S1:3 - user: when\n  S1:4 - user: look\n  \
+         S1:5 - user:  (a dog)\n  S1:6 - tool: 42"
     );
     insta::assert_snapshot!(warnings(&read).join("\n"));
 }
@@ -441,4 +443,35 @@ fn ids_can_be_made_unique_over_files() {
     assert_eq!(make_ids_unique(&mut transcripts), [(2, "talk".to_owned())]);
     let ids: Vec<_> = transcripts.iter().map(|t| t.id.as_str()).collect();
     assert_eq!(ids, ["talk", "talk~2", "talk~3"]);
+}
+
+#[test]
+fn a_title_may_stand_above_plain_turns() {
+    let read = read("# Talk about dogs\n\nUser: hi\nAssistant:\n\n- a\n- b\nUser: \n");
+    assert_eq!(
+        outline(&read.transcripts[0]),
+        "S1 -\n  S1:1 - user: hi\n  S1:2 - assistant: - a\n- b"
+    );
+    insta::assert_snapshot!(warnings(&read).join("\n"));
+}
+
+#[test]
+fn the_scenarios_that_ship_read_without_a_warning() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let read = read_file(&path, None).unwrap();
+        assert_eq!(read.format, Format::Scenario);
+        assert_eq!(read.warnings, []);
+        assert_eq!(
+            read.transcripts[0].id,
+            path.file_stem().unwrap().to_str().unwrap()
+        );
+        count += 1;
+    }
+    assert!(count >= 100, "{count}");
 }

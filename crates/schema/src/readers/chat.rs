@@ -169,8 +169,14 @@ fn draft(item: Value, place: &str, warnings: &mut Warnings) -> Option<Draft> {
     let calls_tools = fields.contains_key("tool_calls") || fields.contains_key("function_call");
     let (text, image_caption) = content(fields.remove("content"), place, warnings);
     let time = time(&mut fields, place, warnings);
-    // A bare tool call says nothing to anybody; this is no fault of the file.
-    if calls_tools && text.is_empty() && image_caption.is_none() {
+    if text.is_empty() && image_caption.is_none() {
+        // A bare tool call says nothing to anybody; this is no fault of the file.
+        if !calls_tools {
+            warnings.add(
+                place,
+                "neither text nor a picture's caption; the message was left out",
+            );
+        }
         return None;
     }
     Some(Draft {

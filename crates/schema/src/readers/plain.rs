@@ -132,7 +132,13 @@ impl<'a> Lines<'a> {
                 .take(PROBE_LINES)
                 .any(|line| self.opens_turn(line).is_some());
         }
-        let first = visible.find(|line| !matches!(line, Line::Heading(_) | Line::Rule(_)));
+        // A title may stand above.
+        let title = |line: &&Line<'_>| match line {
+            Line::Heading(_) | Line::Rule(_) => true,
+            Line::Other(whole) => whole.starts_with('#'),
+            _ => false,
+        };
+        let first = visible.find(|line| !title(line));
         let names: Vec<_> = self
             .lines
             .iter()
@@ -227,6 +233,8 @@ enum Gap {
 }
 
 struct Spoken {
+    /// 1-based line where it begins.
+    line: usize,
     name: String,
     text: String,
     time: Option<Moment>,
@@ -249,6 +257,7 @@ pub(super) fn read(lines: &Lines<'_>, source: &mut Source<'_>) -> Vec<Transcript
     let mut sittings = Sittings::default();
     let mut participants: Vec<String> = Vec::new();
     for Spoken {
+        line,
         name,
         text,
         time,
@@ -273,6 +282,13 @@ pub(super) fn read(lines: &Lines<'_>, source: &mut Source<'_>) -> Vec<Transcript
             _ => {}
         }
         let text = clean_text(text);
+        if text.is_empty() {
+            let place = format_args!("line {line}");
+            source
+                .warnings
+                .add(place, "nothing is said; the turn was left out");
+            continue;
+        }
         sittings.push(Turn {
             id: String::new(),
             speaker,
@@ -313,6 +329,7 @@ fn collect(lines: &Lines<'_>, warnings: &mut Warnings) -> Vec<Spoken> {
                 undated = undated.or(Some(index + 1));
             }
             spoken.push(Spoken {
+                line: index + 1,
                 name: clean_name(name),
                 text: text.to_owned(),
                 time,
@@ -368,10 +385,11 @@ fn collect(lines: &Lines<'_>, warnings: &mut Warnings) -> Vec<Spoken> {
         gap = Gap::None;
     }
     if let Some(first) = skipped.first() {
-        let message = format!(
-            "{} lines belong to no speaker (headings, notices); they were left out",
-            skipped.len()
-        );
+        let count = match skipped.len() {
+            1 => "the line belongs".to_owned(),
+            n => format!("this line and {} more belong", n - 1),
+        };
+        let message = format!("{count} to no speaker (a title or a notice); left out");
         warnings.add(format_args!("line {first}"), message);
     }
     if let Some(first) = undated {
