@@ -475,3 +475,13 @@ fn the_scenarios_that_ship_read_without_a_warning() {
     }
     assert!(count >= 100, "{count}");
 }
+
+#[test]
+fn a_notice_between_heading_and_turn_changes_nothing() {
+    let text = "# 2024-03-04\nin the kitchen\nMina: hi\nJonas: ho\n";
+    let read = read_as(text, Some(Format::Plain)).unwrap();
+    assert_eq!(
+        outline(&read.transcripts[0]),
+        "S1 2024-03-04T00:00:00\n  S1:1 - Mina: hi\n  S1:2 - Jonas: ho"
+    );
+}
