@@ -156,6 +156,22 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The prompt leaves no room for a reply.
+    #[error(
+        "the prompt has {tokens} tokens, the model's context holds {context}; use smaller windows"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens that the model can hold.
+        context: usize,
+    },
+    /// Nothing to continue.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// A build without CUDA was asked for it.
+    #[error("this build has no CUDA support; build with `--features cuda`, or use `--device cpu`")]
+    NoCuda,
     /// The backend failed.
     #[error("the computation failed")]
     Compute(#[from] candle_core::Error),

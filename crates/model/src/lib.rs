@@ -6,6 +6,7 @@ pub mod cache;
 pub mod config;
 pub mod error;
 mod gemm;
+pub mod generate;
 mod host;
 pub mod linear;
 mod matrix;

@@ -1,1 +1,9 @@
-//! LoRA supervised fine-tuning.
+//! LoRA supervised fine-tuning of a [`mem_model`] model on labelled scenarios.
+
+pub mod checkpoint;
+pub mod config;
+pub mod error;
+pub mod examples;
+pub mod gradient;
+pub mod optimiser;
+pub mod sft;

@@ -1,0 +1,248 @@
+//! A local model as a [`Generator`]: prefill, then decode token by token under a grammar.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use candle_core::{DType, Device, Tensor};
+use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request};
+
+use crate::adapter;
+use crate::cache::KvCache;
+use crate::constraint::{Constraint, ConstraintFactory};
+use crate::encode::ChatEncoder;
+use crate::error::{Error, Result};
+use crate::qwen::Model;
+use crate::sampling::Sampler;
+use crate::template::ChatTemplate;
+use crate::tokenizer::Tokenizer;
+use crate::weights::Weights;
+
+/// Prompt tokens computed at once: bounds the memory of activations.
+const PREFILL_TOKENS: usize = 512;
+
+/// What to load and where to.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// HF folder or `.gguf` file.
+    pub model: PathBuf,
+    /// PEFT adapter folder.
+    pub adapter: Option<PathBuf>,
+    /// Where to compute.
+    pub device: DeviceKind,
+}
+
+/// Where to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// This machine's processor, in f32.
+    Cpu,
+    /// The first CUDA device, in bf16.
+    Cuda,
+}
+
+impl DeviceKind {
+    fn open(self) -> Result<(Device, DType)> {
+        match self {
+            Self::Cpu => Ok((Device::Cpu, DType::F32)),
+            Self::Cuda if cfg!(feature = "cuda") => Ok((Device::new_cuda(0)?, DType::BF16)),
+            Self::Cuda => Err(Error::NoCuda),
+        }
+    }
+}
+
+/// Opens a model with its tokenizer and chat template.
+///
+/// # Errors
+/// When a file is missing, damaged or asks for what is not supported.
+pub fn load(path: &Path, device: DeviceKind) -> Result<(Model, ChatEncoder)> {
+    let (device, dtype) = device.open()?;
+    let (weights, config) = Weights::open(path, &device, dtype)?;
+    let encoder = match weights.gguf_metadata() {
+        Some(metadata) => ChatEncoder {
+            tokenizer: Tokenizer::from_gguf(metadata)?,
+            template: ChatTemplate::from_gguf(metadata)?,
+        },
+        None => ChatEncoder {
+            tokenizer: Tokenizer::from_folder(path)?,
+            template: ChatTemplate::from_folder(path)?,
+        },
+    };
+    Ok((Model::load(&weights, config)?, encoder))
+}
+
+/// A model in this process.
+pub struct LocalGenerator {
+    model: Model,
+    encoder: ChatEncoder,
+    constraints: OnceLock<ConstraintFactory>,
+}
+
+impl LocalGenerator {
+    /// Loads a model and, where given, its adapter.
+    ///
+    /// # Errors
+    /// As for [`load`]; when the adapter does not fit the model.
+    pub fn load(options: &LoadOptions) -> Result<Self> {
+        let (mut model, encoder) = load(&options.model, options.device)?;
+        if let Some(folder) = &options.adapter {
+            let (config, tensors) = adapter::load(folder, model.device())?;
+            adapter::attach(&mut model, &config, &tensors)?;
+        }
+        Ok(Self::new(model, encoder))
+    }
+
+    /// A generator over a model that is loaded already.
+    pub fn new(model: Model, encoder: ChatEncoder) -> Self {
+        Self {
+            model,
+            encoder,
+            constraints: OnceLock::new(),
+        }
+    }
+
+    /// Tokens that prompt and reply can have together.
+    pub fn context_length(&self) -> usize {
+        self.model.config().context_length
+    }
+
+    fn constraint(&self, schema: &serde_json::Value) -> Result<Constraint> {
+        let factory = match self.constraints.get() {
+            Some(factory) => factory,
+            None => {
+                let factory = ConstraintFactory::new(
+                    &self.encoder.tokenizer,
+                    self.model.config().vocab_size,
+                )?;
+                self.constraints.get_or_init(|| factory)
+            }
+        };
+        factory.constraint(schema)
+    }
+
+    /// Feeds `ids` and returns the logits that follow the last of them.
+    fn feed(&self, ids: &[u32], cache: &mut KvCache) -> Result<Vec<f32>> {
+        let mut last: Option<Tensor> = None;
+        for part in ids.chunks(PREFILL_TOKENS) {
+            let hidden = self
+                .model
+                .hidden(part, &[part.len()], Some(&mut [&mut *cache]))?;
+            last = Some(hidden.narrow(0, part.len() - 1, 1)?);
+        }
+        let Some(last) = last else {
+            return Err(Error::EmptyPrompt);
+        };
+        Ok(self
+            .model
+            .logits(&last)?
+            .to_dtype(DType::F32)?
+            .flatten_all()?
+            .to_vec1()?)
+    }
+
+    fn decode(&self, prompt: &[u32], request: &Request<'_>) -> Result<Reply> {
+        let context = self.context_length();
+        if prompt.len() >= context {
+            return Err(Error::PromptTooLong {
+                tokens: prompt.len(),
+                context,
+            });
+        }
+        let room = request.max_new_tokens.min(context - prompt.len());
+        let mut constraint = request
+            .schema
+            .map(|schema| self.constraint(schema))
+            .transpose()?;
+        let mut sampler = Sampler::new(request.sampling)?;
+        let mut cache = KvCache::new(self.model.config().layers);
+        let mut text = Growing::default();
+        let mut pending = prompt.to_vec();
+        let mut new_tokens = 0;
+        let finish = loop {
+            if new_tokens >= room {
+                break Finish::Length;
+            }
+            let mut logits = self.feed(&pending, &mut cache)?;
+            if let Some(constraint) = &mut constraint {
+                constraint.mask(&mut logits)?;
+            }
+            let token = sampler.sample(&logits)?;
+            pending = vec![token];
+            if let Some(constraint) = &mut constraint {
+                constraint.accept(token)?;
+                // What the grammar leaves no choice about is fed together with the token before it.
+                let forced = constraint.forced_tokens()?;
+                constraint.try_accept(&forced)?;
+                pending.extend(forced);
+            }
+            let end = pending
+                .iter()
+                .position(|t| self.encoder.tokenizer.end_tokens().contains(t));
+            pending.truncate(
+                end.map_or(pending.len(), |at| at + 1)
+                    .min(room - new_tokens),
+            );
+            new_tokens += pending.len();
+            let visible = if end.is_some_and(|at| at < pending.len()) {
+                pending.len() - 1
+            } else {
+                pending.len()
+            };
+            for &token in &pending[..visible] {
+                text.push(self.encoder.tokenizer.visible_bytes(token));
+            }
+            if visible < pending.len() {
+                break Finish::End;
+            }
+            if request.stop.is_some_and(|stop| stop(text.complete())) {
+                break Finish::Stopped;
+            }
+            if constraint.as_ref().is_some_and(Constraint::is_finished) {
+                break Finish::End;
+            }
+        };
+        Ok(Reply {
+            text: text.into_text(),
+            finish,
+            prompt_tokens: prompt.len(),
+            new_tokens,
+        })
+    }
+}
+
+impl Generator for LocalGenerator {
+    type Error = Error;
+
+    fn generate(&self, request: &Request<'_>) -> Result<Reply> {
+        let prompt = self.encoder.encode_prompt(request.messages)?;
+        self.model
+            .device()
+            .with_context(|| self.decode(&prompt, request))
+    }
+
+    fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize> {
+        Ok(self.encoder.encode_prompt(messages)?.len())
+    }
+}
+
+/// Text that arrives in bytes; a character may be spread over tokens.
+#[derive(Default)]
+struct Growing(Vec<u8>);
+
+impl Growing {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// The text up to the last complete character.
+    fn complete(&self) -> &str {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => text,
+            Err(error) => std::str::from_utf8(&self.0[..error.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+
+    fn into_text(self) -> String {
+        String::from_utf8(self.0)
+            .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+    }
+}

@@ -1,0 +1,297 @@
+//! Recipes: everything that decides a fine-tune, in one TOML file with closed keys.
+
+use std::path::{Path, PathBuf};
+
+use mem_model::adapter::AdapterConfig;
+use mem_model::qwen::Projection;
+use mem_schema::tuning::{Instruction, Tuning};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A recipe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Base model: a name of the catalogue, a folder or a `.gguf` file.
+    pub model: String,
+    /// Scenario files, or folders that hold them (searched in full).
+    pub data: Vec<PathBuf>,
+    /// Run folder: metrics, checkpoint and the finished adapter go there.
+    pub output: PathBuf,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// How transcripts are cut.
+    #[serde(default)]
+    pub window: WindowSettings,
+    /// The adapter.
+    #[serde(default)]
+    pub lora: LoraSettings,
+    /// The optimisation.
+    pub train: TrainSettings,
+}
+
+/// How transcripts are cut and introduced; goes into the adapter folder, so that extraction does the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WindowSettings {
+    /// Messages in a window.
+    pub size: usize,
+    /// Messages repeated from the window before.
+    pub overlap: usize,
+    /// Whether image captions are shown.
+    pub captions: bool,
+    /// Which instruction the prompt begins with.
+    pub instruction: Instruction,
+}
+
+impl Default for WindowSettings {
+    fn default() -> Self {
+        Self {
+            size: 10,
+            overlap: 2,
+            captions: true,
+            instruction: Instruction::Short,
+        }
+    }
+}
+
+/// The adapter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoraSettings {
+    /// Rank.
+    pub r: usize,
+    /// Scale numerator: the update is scaled by `alpha / r`.
+    pub alpha: f64,
+    /// Scale by `alpha / sqrt(r)` instead.
+    pub rslora: bool,
+    /// Layers that carry a pair: `q_proj` and so on.
+    pub targets: Vec<String>,
+}
+
+impl Default for LoraSettings {
+    fn default() -> Self {
+        let targets = Projection::ALL
+            .iter()
+            .map(|p| p.name().to_owned())
+            .collect();
+        Self {
+            r: 16,
+            alpha: 32.0,
+            rslora: false,
+            targets,
+        }
+    }
+}
+
+/// The optimisation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainSettings {
+    /// Optimiser steps in all.
+    pub steps: usize,
+    /// Examples to one step.
+    pub batch_examples: usize,
+    /// Tokens computed at once; an example longer than this is left out and counted.
+    #[serde(default = "max_tokens")]
+    pub max_tokens: usize,
+    /// Peak learning rate.
+    pub learning_rate: f64,
+    /// Steps of linear rise to it.
+    #[serde(default)]
+    pub warmup_steps: usize,
+    /// The cosine falls to this share of the peak.
+    #[serde(default)]
+    pub min_rate_share: f64,
+    /// Decoupled weight decay.
+    #[serde(default)]
+    pub weight_decay: f64,
+    /// Gradients are scaled down to this global norm.
+    #[serde(default = "clip")]
+    pub clip_norm: f64,
+    /// Dev examples of one evaluation; 0 takes all.
+    #[serde(default)]
+    pub eval_examples: usize,
+    /// Steps between evaluations on dev; 0 evaluates only before and after.
+    #[serde(default)]
+    pub eval_every: usize,
+    /// Steps between checkpoints; 0 writes one at the end only.
+    #[serde(default)]
+    pub checkpoint_every: usize,
+}
+
+fn max_tokens() -> usize {
+    1024
+}
+
+fn clip() -> f64 {
+    1.0
+}
+
+impl Recipe {
+    /// Reads a recipe and applies `key=value` settings over it (`train.steps=8`; the value is TOML, or
+    /// plain text where it is not).
+    ///
+    /// # Errors
+    /// When the file cannot be read, a key is unknown or missing, or a value is out of range.
+    pub fn load(path: &Path, settings: &[String]) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let recipe = |source| Error::Recipe {
+            path: path.to_owned(),
+            source: Box::new(source),
+        };
+        // Parsed as a recipe first, so that faults are shown with their line.
+        let mut table: toml::Table = toml::from_str(&text).map_err(recipe)?;
+        if settings.is_empty() {
+            return toml::from_str::<Self>(&text).map_err(recipe)?.checked();
+        }
+        for given in settings {
+            apply(&mut table, given)?;
+        }
+        let merged = toml::Value::Table(table).try_into::<Self>();
+        merged
+            .map_err(|e| Error::Set {
+                given: settings.join(" --set "),
+                problem: e.message().to_owned(),
+            })?
+            .checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        let t = &self.train;
+        let bound = |holds: bool, key, value: &dyn std::fmt::Display, range| match holds {
+            true => Ok(()),
+            false => Err(Error::Setting {
+                key,
+                value: value.to_string(),
+                range,
+            }),
+        };
+        bound(t.steps > 0, "train.steps", &t.steps, "1 or more")?;
+        bound(
+            t.batch_examples > 0,
+            "train.batch_examples",
+            &t.batch_examples,
+            "1 or more",
+        )?;
+        bound(
+            t.learning_rate > 0.0,
+            "train.learning_rate",
+            &t.learning_rate,
+            "above 0",
+        )?;
+        bound(
+            t.clip_norm > 0.0,
+            "train.clip_norm",
+            &t.clip_norm,
+            "above 0",
+        )?;
+        bound(
+            t.weight_decay >= 0.0,
+            "train.weight_decay",
+            &t.weight_decay,
+            "0 or more",
+        )?;
+        bound(
+            (0.0..=1.0).contains(&t.min_rate_share),
+            "train.min_rate_share",
+            &t.min_rate_share,
+            "between 0 and 1",
+        )?;
+        bound(self.lora.r > 0, "lora.r", &self.lora.r, "1 or more")?;
+        bound(
+            self.window.size > 0,
+            "window.size",
+            &self.window.size,
+            "1 or more",
+        )?;
+        bound(
+            self.window.overlap < self.window.size,
+            "window.overlap",
+            &self.window.overlap,
+            "less than `window.size`",
+        )?;
+        bound(
+            !self.lora.targets.is_empty(),
+            "lora.targets",
+            &"empty",
+            "a list of layer names",
+        )?;
+        for name in &self.lora.targets {
+            bound(
+                projection(name).is_some(),
+                "lora.targets",
+                name,
+                "names such as `q_proj` or `down_proj`",
+            )?;
+        }
+        Ok(self)
+    }
+
+    /// The adapter of this recipe, to be trained on the model called `base_model`.
+    pub fn adapter(&self, base_model: &str) -> AdapterConfig {
+        let mut targets: Vec<Projection> = self
+            .lora
+            .targets
+            .iter()
+            .filter_map(|n| projection(n))
+            .collect();
+        targets.sort_by_key(|&p| p as usize);
+        targets.dedup();
+        AdapterConfig {
+            r: self.lora.r,
+            alpha: self.lora.alpha,
+            rslora: self.lora.rslora,
+            targets,
+            base_model: base_model.to_owned(),
+        }
+    }
+
+    /// What the adapter is tuned with.
+    pub fn tuning(&self) -> Tuning {
+        Tuning {
+            prompt_version: mem_schema::prompt::PROMPT_VERSION,
+            instruction: self.window.instruction,
+            window: self.window.size,
+            overlap: self.window.overlap,
+            captions: self.window.captions,
+        }
+    }
+}
+
+fn projection(name: &str) -> Option<Projection> {
+    Projection::ALL.into_iter().find(|p| p.name() == name)
+}
+
+fn apply(table: &mut toml::Table, given: &str) -> Result<()> {
+    let fault = |problem: &str| Error::Set {
+        given: given.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let (key, value) = given
+        .split_once('=')
+        .ok_or_else(|| fault("it needs the form `key=value`"))?;
+    let value = toml::from_str::<toml::Table>(&format!("v = {value}"))
+        .ok()
+        .and_then(|mut t| t.remove("v"))
+        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    let mut at = table;
+    let mut parts = key.trim().split('.').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            at.insert(part.to_owned(), value);
+            return Ok(());
+        }
+        let next = at
+            .entry(part)
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        at = next
+            .as_table_mut()
+            .ok_or_else(|| fault(&format!("`{part}` is not a table")))?;
+    }
+    Ok(())
+}

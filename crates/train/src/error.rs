@@ -1,0 +1,102 @@
+//! What can go wrong in this crate.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Failure to prepare or run a fine-tune.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write `{}`; finished checkpoints are untouched", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The settings are not TOML of the expected form.
+    #[error("`{}` is not a valid recipe", path.display())]
+    Recipe {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A `--set` that cannot be applied.
+    #[error("`--set {given}` cannot be applied: {problem}")]
+    Set {
+        /// The argument.
+        given: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A setting out of range.
+    #[error("setting `{key}` is {value}, it must be {range}")]
+    Setting {
+        /// Key in the recipe.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What is accepted.
+        range: &'static str,
+    },
+    /// A labelled conversation is refused.
+    #[error(transparent)]
+    Scenario(#[from] mem_schema::scenario::ScenarioError),
+    /// There is nothing to train on.
+    #[error("{what} gives no example; {hint}")]
+    NoExamples {
+        /// Which data.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The loss is no longer a number.
+    #[error(
+        "the loss is {loss} at step {step}; lower `train.learning_rate` or look at the data of that step"
+    )]
+    Diverged {
+        /// Optimiser step, from 1.
+        step: usize,
+        /// The value.
+        loss: f64,
+    },
+    /// A variable got no gradient: the graph is cut somewhere.
+    #[error(
+        "adapter tensor `{0}` has no gradient; this is a defect of the program, please report it"
+    )]
+    NoGradient(String),
+    /// A run folder that belongs to another run.
+    #[error("`{}` holds a checkpoint of another run ({difference}); choose another `output`, or delete it", path.display())]
+    OtherRun {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+    /// A checkpoint that cannot be used.
+    #[error("checkpoint `{}` is damaged: {problem}; delete it to start from the one before", path.display())]
+    Checkpoint {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The model failed.
+    #[error(transparent)]
+    Model(#[from] mem_model::error::Error),
+    /// The backend failed.
+    #[error("the computation failed")]
+    Compute(#[from] candle_core::Error),
+}

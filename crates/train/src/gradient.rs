@@ -1,0 +1,191 @@
+//! Loss and adapter gradients of packed examples, block by block: a block's graph lives only while it is
+//! computed again for its own gradient, and logits exist for some supervised positions at a time.
+
+use std::collections::BTreeMap;
+
+use candle_core::{DType, Result, Tensor, Var};
+use mem_model::adapter::tensor_name;
+use mem_model::encode::Encoded;
+use mem_model::qwen::{Model, Projection};
+use rayon::prelude::*;
+
+/// Supervised positions whose logits are held at once: 128 x 151,936 f32 are 78 MB.
+const HEAD_ROWS: usize = 128;
+
+/// Sums over the supervised tokens of some examples; divide once, when all are added.
+#[derive(Default)]
+pub struct Sums {
+    /// Negative log-likelihood in nats.
+    pub loss: f64,
+    /// Supervised tokens.
+    pub supervised_tokens: usize,
+    /// All tokens.
+    pub tokens: usize,
+    /// Gradient of `loss` for each adapter tensor.
+    pub gradients: BTreeMap<String, Tensor>,
+}
+
+/// One packed batch: all tokens, row lengths, and which rows of the hidden states predict which token.
+struct Batch {
+    ids: Vec<u32>,
+    lens: Vec<usize>,
+    rows: Vec<u32>,
+    targets: Vec<u32>,
+}
+
+impl Batch {
+    /// The logits at position `t` are for the token at `t + 1`: supervised are the tokens from
+    /// `prompt_len` on.
+    fn new(examples: &[&Encoded]) -> Self {
+        let mut batch = Self {
+            ids: Vec::new(),
+            lens: Vec::new(),
+            rows: Vec::new(),
+            targets: Vec::new(),
+        };
+        for example in examples {
+            let start = batch.ids.len();
+            let supervised = example.prompt_len.max(1)..example.ids.len();
+            batch
+                .rows
+                .extend(supervised.clone().map(|t| (start + t - 1) as u32));
+            batch.targets.extend(&example.ids[supervised]);
+            batch.ids.extend(&example.ids);
+            batch.lens.push(example.ids.len());
+        }
+        batch
+    }
+}
+
+/// Adds loss and, for the variables `vars`, gradients of `examples` to `sums`.
+///
+/// # Errors
+/// When the backend fails.
+pub fn accumulate(
+    model: &Model,
+    vars: &BTreeMap<String, Var>,
+    examples: &[&Encoded],
+    sums: &mut Sums,
+) -> Result<()> {
+    let batch = Batch::new(examples);
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    let mut inputs = vec![model.embed(&batch.ids)?];
+    for (i, block) in model.blocks().iter().enumerate() {
+        let y = block.forward(&inputs[i], &packing, None)?.detach();
+        inputs.push(y);
+    }
+    let Some(last) = inputs.pop() else {
+        return Ok(());
+    };
+    let (loss, mut gradient) = head_gradient(model, &batch, &last)?;
+    for (layer, block) in model.blocks().iter().enumerate().rev() {
+        let Some(input) = inputs.pop() else { break };
+        let x = Var::from_tensor(&input)?;
+        let y = block.forward(x.as_tensor(), &packing, None)?;
+        let mut grads = (y * gradient)?.sum_all()?.backward()?;
+        let missing = || candle_core::Error::Msg(format!("block {layer} passes no gradient on"));
+        gradient = grads.remove(x.as_tensor()).ok_or_else(missing)?;
+        for projection in Projection::ALL {
+            for part in ["A", "B"] {
+                let name = tensor_name(layer, projection, part);
+                let Some(found) = vars
+                    .get(&name)
+                    .and_then(|var| grads.remove(var.as_tensor()))
+                else {
+                    continue;
+                };
+                let sum = match sums.gradients.remove(&name) {
+                    Some(sum) => (sum + found)?,
+                    None => found,
+                };
+                sums.gradients.insert(name, sum);
+            }
+        }
+    }
+    sums.loss += loss;
+    sums.supervised_tokens += batch.targets.len();
+    sums.tokens += batch.ids.len();
+    Ok(())
+}
+
+/// Adds the loss of `examples` to `sums`, without gradients.
+///
+/// # Errors
+/// When the backend fails.
+pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
+    let batch = Batch::new(examples);
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    let mut x = model.embed(&batch.ids)?;
+    for block in model.blocks() {
+        // Detached: adapter tensors may be variables, whose graph would hold every activation.
+        x = block.forward(&x, &packing, None)?.detach();
+    }
+    let rows = Tensor::new(batch.rows.as_slice(), x.device())?;
+    let hidden = model.final_norm(&x)?.index_select(&rows, 0)?;
+    for (start, targets) in chunks(&batch.targets) {
+        let (loss, _) = cross_entropy(model, &hidden.narrow(0, start, targets.len())?, targets)?;
+        sums.loss += loss;
+    }
+    sums.supervised_tokens += batch.targets.len();
+    sums.tokens += batch.ids.len();
+    Ok(())
+}
+
+/// Loss of the batch and its gradient for the last block's output `[N, D]`.
+fn head_gradient(model: &Model, batch: &Batch, last: &Tensor) -> Result<(f64, Tensor)> {
+    let x = Var::from_tensor(last)?;
+    let rows = Tensor::new(batch.rows.as_slice(), last.device())?;
+    let hidden = model.final_norm(x.as_tensor())?.index_select(&rows, 0)?;
+    let mut loss = 0.0;
+    let mut gradients = Vec::new();
+    for (start, targets) in chunks(&batch.targets) {
+        let part = hidden.narrow(0, start, targets.len())?.detach();
+        let (part_loss, probabilities) = cross_entropy(model, &part, targets)?;
+        loss += part_loss;
+        gradients.push(model.head().backward(&probabilities)?);
+    }
+    let gradient = Tensor::cat(&gradients, 0)?;
+    let mut grads = (hidden * gradient)?.sum_all()?.backward()?;
+    let gradient = grads.remove(x.as_tensor());
+    gradient
+        .map(|g| (loss, g))
+        .ok_or_else(|| candle_core::Error::Msg("the head passes no gradient on".to_owned()))
+}
+
+fn chunks(targets: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
+    targets
+        .chunks(HEAD_ROWS)
+        .enumerate()
+        .map(|(i, targets)| (i * HEAD_ROWS, targets))
+}
+
+/// Summed cross-entropy of `[M, D]` hidden states and its gradient for the logits, `[M, V]`:
+/// `softmax(logits) - onehot(target)`.
+fn cross_entropy(model: &Model, hidden: &Tensor, targets: &[u32]) -> Result<(f64, Tensor)> {
+    let logits = model.logits(hidden)?;
+    let (rows, vocabulary) = logits.dims2()?;
+    let mut values = logits
+        .to_dtype(DType::F32)?
+        .flatten_all()?
+        .to_vec1::<f32>()?;
+    let losses: Vec<f64> = values
+        .par_chunks_mut(vocabulary)
+        .zip(targets)
+        .map(|(row, &target)| {
+            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let mut sum = 0f64;
+            let wanted = row[target as usize] - max;
+            for v in row.iter_mut() {
+                *v = (*v - max).exp();
+                sum += f64::from(*v);
+            }
+            let inverse = (1.0 / sum) as f32;
+            row.iter_mut().for_each(|v| *v *= inverse);
+            row[target as usize] -= 1.0;
+            sum.ln() - f64::from(wanted)
+        })
+        .collect();
+    let gradient =
+        Tensor::from_vec(values, (rows, vocabulary), logits.device())?.to_dtype(logits.dtype())?;
+    Ok((losses.iter().sum(), gradient))
+}

@@ -1,0 +1,424 @@
+//! The training loop.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use candle_core::{Tensor, Var};
+use mem_model::adapter::{self, AdapterConfig};
+use mem_model::encode::Encoded;
+use mem_model::qwen::Model;
+use mem_schema::tuning::Tuning;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+
+use crate::checkpoint::{Checkpoint, State};
+use crate::config::Recipe;
+use crate::error::{Error, Result};
+use crate::examples::{Example, Examples};
+use crate::gradient::{Sums, accumulate, evaluate};
+use crate::optimiser::{AdamW, AdamWSettings, Schedule, clip};
+
+/// What a run reports while it goes; each is also a line of `metrics.jsonl`, except [`Event::Saved`].
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// An optimiser step.
+    Step {
+        /// Counted from 1.
+        step: usize,
+        /// Steps in all.
+        steps: usize,
+        /// Mean loss per supervised token before the step, nats.
+        loss: f64,
+        /// Learning rate.
+        rate: f64,
+        /// Global gradient norm before the clip.
+        gradient_norm: f64,
+        /// Tokens of the step.
+        tokens: usize,
+        /// Of them supervised.
+        supervised_tokens: usize,
+        /// Time that the step took.
+        seconds: f64,
+    },
+    /// An evaluation on dev.
+    Eval {
+        /// Steps made before it.
+        step: usize,
+        /// Mean loss per supervised token, nats.
+        loss: f64,
+        /// Examples measured.
+        examples: usize,
+        /// Supervised tokens of them.
+        supervised_tokens: usize,
+        /// Time that it took.
+        seconds: f64,
+    },
+    /// A checkpoint was written.
+    Saved {
+        /// Steps made.
+        step: usize,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Dev loss before the first step.
+    pub dev_loss_before: f64,
+    /// Dev loss after the last.
+    pub dev_loss_after: f64,
+    /// The adapter's folder.
+    pub adapter: PathBuf,
+}
+
+/// Name of the metrics file in a run folder.
+pub const METRICS: &str = "metrics.jsonl";
+
+/// Fine-tunes `model`, called `base_model` in the adapter's card, and leaves a PEFT adapter folder
+/// `adapter` in the recipe's output folder. A checkpoint there is continued: the run ends with the same
+/// bytes as one that was never interrupted.
+///
+/// # Errors
+/// When the output cannot be written, holds another run, the loss stops being a number, or the backend fails.
+pub fn run(
+    mut model: Model,
+    base_model: &str,
+    recipe: &Recipe,
+    examples: &Examples,
+    observe: &mut dyn FnMut(&Event),
+) -> Result<Outcome> {
+    let settings = &recipe.train;
+    let output = &recipe.output;
+    std::fs::create_dir_all(output).map_err(|source| Error::Write {
+        path: output.clone(),
+        source,
+    })?;
+    let config = recipe.adapter(base_model);
+    let state = State {
+        step: 0,
+        recipe: identity(recipe, base_model)?,
+        data: examples.fingerprint(),
+    };
+    let resumed = Checkpoint::load(output, model.device())?;
+    if let Some(checkpoint) = &resumed {
+        check_same_run(output, &checkpoint.state, &state)?;
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
+    let tensors = match &resumed {
+        Some(checkpoint) => checkpoint.adapter.clone(),
+        None => adapter::initial(&config, &model, &mut rng)?,
+    };
+    let vars: BTreeMap<String, Var> = tensors
+        .iter()
+        .map(|(name, t)| Ok((name.clone(), Var::from_tensor(t)?)))
+        .collect::<Result<_>>()?;
+    let tracked = vars
+        .iter()
+        .map(|(name, var)| (name.clone(), var.as_tensor().clone()))
+        .collect();
+    adapter::attach(&mut model, &config, &tracked)?;
+    let mut optimiser = AdamW::new(AdamWSettings::with_decay(settings.weight_decay), &vars)?;
+    let start = resumed.as_ref().map_or(0, |c| c.state.step);
+    if let Some(checkpoint) = resumed
+        && !optimiser.restore(start, checkpoint.optimiser)
+    {
+        let problem = "the optimiser state does not fit the adapter".to_owned();
+        return Err(Error::Checkpoint {
+            path: output.clone(),
+            problem,
+        });
+    }
+    let mut metrics = Metrics::open(output, start)?;
+    let dev = spread(&examples.dev, settings.eval_examples);
+    let schedule = Schedule {
+        peak: settings.learning_rate,
+        warmup: settings.warmup_steps,
+        steps: settings.steps,
+        min_share: settings.min_rate_share,
+    };
+    if start == 0 {
+        metrics.record(&measure(&model, &dev, settings.max_tokens, 0)?, observe)?;
+    }
+    for step in start + 1..=settings.steps {
+        let batch = batch(&examples.train, recipe.seed, step, settings.batch_examples);
+        let event = train_step(&model, &vars, &mut optimiser, &batch, recipe, &schedule)?;
+        metrics.record(&event, observe)?;
+        let last = step == settings.steps;
+        if last || due(step, settings.eval_every) {
+            metrics.record(&measure(&model, &dev, settings.max_tokens, step)?, observe)?;
+        }
+        if last || due(step, settings.checkpoint_every) {
+            let adapter = detached(&vars);
+            let state = State {
+                step,
+                ..state.clone()
+            };
+            Checkpoint {
+                state,
+                adapter,
+                optimiser: optimiser.state(),
+            }
+            .save(output)?;
+            observe(&Event::Saved { step });
+        }
+    }
+    let folder = output.join("adapter");
+    save_adapter(&folder, &config, &recipe.tuning(), &detached(&vars))?;
+    Ok(Outcome {
+        dev_loss_before: metrics.first_eval,
+        dev_loss_after: metrics.last_eval,
+        adapter: folder,
+    })
+}
+
+fn due(step: usize, every: usize) -> bool {
+    every > 0 && step.is_multiple_of(every)
+}
+
+fn detached(vars: &BTreeMap<String, Var>) -> BTreeMap<String, Tensor> {
+    vars.iter()
+        .map(|(name, var)| (name.clone(), var.as_detached_tensor()))
+        .collect()
+}
+
+/// One optimiser step: gradients are summed over all examples and divided once by their supervised tokens.
+fn train_step(
+    model: &Model,
+    vars: &BTreeMap<String, Var>,
+    optimiser: &mut AdamW,
+    batch: &[&Encoded],
+    recipe: &Recipe,
+    schedule: &Schedule,
+) -> Result<Event> {
+    let started = Instant::now();
+    let step = optimiser.steps() + 1;
+    let mut sums = Sums::default();
+    for part in packs(batch, recipe.train.max_tokens) {
+        accumulate(model, vars, part, &mut sums)?;
+    }
+    let count = sums.supervised_tokens.max(1) as f64;
+    let loss = sums.loss / count;
+    if !loss.is_finite() {
+        return Err(Error::Diverged { step, loss });
+    }
+    if let Some(name) = vars.keys().find(|name| !sums.gradients.contains_key(*name)) {
+        return Err(Error::NoGradient(name.clone()));
+    }
+    for gradient in sums.gradients.values_mut() {
+        *gradient = (&*gradient / count)?;
+    }
+    let gradient_norm = clip(&mut sums.gradients, recipe.train.clip_norm)?;
+    let rate = schedule.rate(step);
+    optimiser.step(vars, &sums.gradients, rate)?;
+    Ok(Event::Step {
+        step,
+        steps: recipe.train.steps,
+        loss,
+        rate,
+        gradient_norm,
+        tokens: sums.tokens,
+        supervised_tokens: sums.supervised_tokens,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+fn measure(model: &Model, dev: &[&Encoded], max_tokens: usize, step: usize) -> Result<Event> {
+    let started = Instant::now();
+    let mut sums = Sums::default();
+    for part in packs(dev, max_tokens) {
+        evaluate(model, part, &mut sums)?;
+    }
+    Ok(Event::Eval {
+        step,
+        loss: sums.loss / sums.supervised_tokens.max(1) as f64,
+        examples: dev.len(),
+        supervised_tokens: sums.supervised_tokens,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// Consecutive examples of at most `max_tokens` together.
+fn packs<'a, 'b>(
+    examples: &'a [&'b Encoded],
+    max_tokens: usize,
+) -> impl Iterator<Item = &'a [&'b Encoded]> {
+    let mut rest = examples;
+    std::iter::from_fn(move || {
+        let mut tokens = 0;
+        let fitting = rest.iter().take_while(|e| {
+            tokens += e.ids.len();
+            tokens <= max_tokens
+        });
+        let count = fitting.count().max(1).min(rest.len());
+        let (part, left) = rest.split_at(count);
+        rest = left;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// The examples of a step. Each epoch has its own order, drawn from the seed alone, so that a resumed run
+/// sees what an uninterrupted one would have seen.
+fn batch(train: &[Example], seed: u64, step: usize, size: usize) -> Vec<&Encoded> {
+    let order = |epoch: usize| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(epoch as u64 + 1);
+        let mut order: Vec<usize> = (0..train.len()).collect();
+        order.shuffle(&mut rng);
+        order
+    };
+    let first = (step - 1) * size;
+    let mut epoch = first / train.len();
+    let mut current = order(epoch);
+    let wanted = (first..first + size).map(|position| {
+        if position / train.len() != epoch {
+            epoch = position / train.len();
+            current = order(epoch);
+        }
+        &train[current[position % train.len()]].encoded
+    });
+    wanted.collect()
+}
+
+/// `count` examples spread evenly over all of them; 0 takes all.
+fn spread(examples: &[Example], count: usize) -> Vec<&Encoded> {
+    let count = if count == 0 {
+        examples.len()
+    } else {
+        count.min(examples.len())
+    };
+    (0..count)
+        .map(|i| &examples[i * examples.len() / count].encoded)
+        .collect()
+}
+
+/// What must be equal for a checkpoint to be continued.
+fn identity(recipe: &Recipe, base_model: &str) -> Result<String> {
+    let mut recipe = recipe.clone();
+    recipe.model = base_model.to_owned();
+    recipe.data.clear();
+    recipe.output = PathBuf::new();
+    recipe.train.checkpoint_every = 0;
+    toml::to_string(&recipe).map_err(|e| Error::Set {
+        given: String::new(),
+        problem: e.to_string(),
+    })
+}
+
+fn check_same_run(output: &Path, found: &State, expected: &State) -> Result<()> {
+    let difference = if found.data != expected.data {
+        "its examples differ".to_owned()
+    } else if found.recipe != expected.recipe {
+        let lines = found.recipe.lines().zip(expected.recipe.lines());
+        let changed = lines
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| format!("`{a}` is now `{b}`"));
+        changed.collect::<Vec<_>>().join(", ")
+    } else {
+        return Ok(());
+    };
+    Err(Error::OtherRun {
+        path: output.join("checkpoint"),
+        difference,
+    })
+}
+
+fn save_adapter(
+    folder: &Path,
+    config: &AdapterConfig,
+    tuning: &Tuning,
+    tensors: &BTreeMap<String, Tensor>,
+) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(|source| Error::Write {
+        path: folder.to_owned(),
+        source,
+    })?;
+    let path = folder.join(Tuning::FILE);
+    let json = serde_json::to_vec_pretty(tuning).map_err(|e| Error::Write {
+        path: path.clone(),
+        source: e.into(),
+    })?;
+    adapter::write_beside(&path, &json)?;
+    Ok(adapter::save(folder, config, 0.0, tensors)?)
+}
+
+/// `metrics.jsonl`: one event a line, flushed at once.
+struct Metrics {
+    path: PathBuf,
+    file: std::fs::File,
+    first_eval: f64,
+    last_eval: f64,
+}
+
+impl Metrics {
+    /// Keeps the lines of the steps that a resumed run has behind it.
+    fn open(output: &Path, start: usize) -> Result<Self> {
+        let path = output.join(METRICS);
+        let fault = |source| Error::Write {
+            path: path.clone(),
+            source,
+        };
+        let mut kept = Vec::new();
+        let (mut first_eval, mut last_eval) = (f64::NAN, f64::NAN);
+        if start > 0 {
+            for line in std::fs::read_to_string(&path).unwrap_or_default().lines() {
+                let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
+                    continue;
+                };
+                if value["step"]
+                    .as_u64()
+                    .is_none_or(|step| step as usize > start)
+                {
+                    continue;
+                }
+                if value["event"] == "eval" {
+                    last_eval = value["loss"].as_f64().unwrap_or(f64::NAN);
+                    first_eval = if first_eval.is_nan() {
+                        last_eval
+                    } else {
+                        first_eval
+                    };
+                }
+                kept.extend_from_slice(line.as_bytes());
+                kept.push(b'\n');
+            }
+        }
+        adapter::write_beside(&path, &kept)?;
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(fault)?;
+        Ok(Self {
+            path,
+            file,
+            first_eval,
+            last_eval,
+        })
+    }
+
+    fn record(&mut self, event: &Event, observe: &mut dyn FnMut(&Event)) -> Result<()> {
+        if let Event::Eval { loss, .. } = event {
+            self.last_eval = *loss;
+            self.first_eval = if self.first_eval.is_nan() {
+                *loss
+            } else {
+                self.first_eval
+            };
+        }
+        let write = || {
+            let mut line = serde_json::to_vec(event)?;
+            line.push(b'\n');
+            self.file.write_all(&line)
+        };
+        write().map_err(|source| Error::Write {
+            path: self.path.clone(),
+            source,
+        })?;
+        observe(event);
+        Ok(())
+    }
+}
