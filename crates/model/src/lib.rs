@@ -4,6 +4,8 @@ pub mod adapter;
 mod attention;
 pub mod cache;
 pub mod config;
+pub mod constraint;
+pub mod encode;
 pub mod error;
 mod gemm;
 pub mod generate;
@@ -13,4 +15,10 @@ mod matrix;
 pub mod ops;
 mod packed;
 pub mod qwen;
+pub mod sampling;
+pub mod template;
+pub mod tokenizer;
 pub mod weights;
+
+#[cfg(test)]
+mod fixtures;

@@ -1,0 +1,419 @@
+//! Replies that satisfy a JSON schema by construction: at each step the tokens that would leave
+//! the schema's grammar are forbidden.
+//!
+//! The grammar engine is llguidance; this file gives it the tokenizer and keeps its types inside.
+
+use std::sync::Arc;
+
+use llguidance::{
+    Matcher, ParserFactory,
+    api::TopLevelGrammar,
+    earley::SlicedBiasComputer,
+    toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenizerEnv},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    error::{Error, Result},
+    tokenizer::Tokenizer,
+};
+
+/// Compiles schemas; made once for a model, since it sorts the vocabulary.
+pub struct ConstraintFactory {
+    parsers: ParserFactory,
+}
+
+impl ConstraintFactory {
+    /// For a model whose logits are `model_vocab` wide; ids past the tokenizer's are never allowed.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when the model is narrower than its tokenizer.
+    pub fn new(tokenizer: &Tokenizer, model_vocab: usize) -> Result<Self> {
+        let fail = |message| Error::Constraint {
+            accepted: 0,
+            message,
+        };
+        if model_vocab < tokenizer.vocab_size() {
+            return Err(fail(format!(
+                "the model has {model_vocab} logits for the tokenizer's {} tokens",
+                tokenizer.vocab_size()
+            )));
+        }
+        let environment: TokEnv = Arc::new(Vocabulary::new(tokenizer, model_vocab));
+        let capabilities = InferenceCapabilities {
+            ff_tokens: true,
+            ..Default::default()
+        };
+        let slices = SlicedBiasComputer::json_slices();
+        let mut parsers = ParserFactory::new(&environment, capabilities, &slices)
+            .map_err(|error| fail(error.to_string()))?;
+        parsers.quiet();
+        // Otherwise each message carries the whole grammar and the tokens so far.
+        parsers.limits_mut().verbose_errors = false;
+        Ok(Self { parsers })
+    }
+
+    /// A constraint for one reply. Unless the schema's `x-guidance` says otherwise the JSON is
+    /// compact (a small model can emit blanks without end) and characters stand for themselves
+    /// (`\u` escapes only cost tokens).
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when the schema is invalid, unsatisfiable, unsupported or too large.
+    pub fn constraint(&self, schema: &Value) -> Result<Constraint> {
+        let mut schema = schema.clone();
+        if let Some(fields) = schema.as_object_mut() {
+            fields.entry("x-guidance").or_insert_with(
+                || json!({ "whitespace_flexible": false, "json_allowed_escapes": "nrt\"\\" }),
+            );
+        }
+        let parser = self
+            .parsers
+            .create_parser(TopLevelGrammar::from_json_schema(schema));
+        let mut matcher = Matcher::new(parser);
+        if let Some(message) = matcher.get_error() {
+            return Err(Error::Schema { message });
+        }
+        for warning in matcher.grammar_warnings() {
+            tracing::warn!("reply schema: {warning}");
+        }
+        Ok(Constraint {
+            matcher,
+            accepted: 0,
+        })
+    }
+}
+
+/// Where one reply stands in its grammar.
+pub struct Constraint {
+    matcher: Matcher,
+    accepted: usize,
+}
+
+impl Constraint {
+    /// Sets the logits (V) of all tokens that may not come next to `-inf`. Where the reply is
+    /// complete only end tokens stay.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when the engine gives up, or `logits` have another width than the
+    /// factory was made for.
+    pub fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
+        let mask = self.matcher.compute_mask_or_eos();
+        let mask = mask.map_err(|error| self.failure(error.to_string()))?;
+        if mask.len() != logits.len() {
+            let message = format!("{} logits, the grammar knows {}", logits.len(), mask.len());
+            return Err(self.failure(message));
+        }
+        mask.iter_unset_entries(|id| logits[id] = f32::NEG_INFINITY);
+        Ok(())
+    }
+
+    /// Takes the chosen token.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when the grammar does not allow it.
+    pub fn accept(&mut self, token: u32) -> Result<()> {
+        self.matcher
+            .consume_token(token)
+            .map_err(|error| self.failure(error.to_string()))?;
+        self.accepted += 1;
+        Ok(())
+    }
+
+    /// Takes the tokens from the front that the grammar allows; says how many.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when the engine gives up.
+    pub fn try_accept(&mut self, tokens: &[u32]) -> Result<usize> {
+        let taken = self.matcher.try_consume_tokens(tokens);
+        let taken = taken.map_err(|error| self.failure(error.to_string()))?;
+        self.accepted += taken;
+        Ok(taken)
+    }
+
+    /// Tokens that must come next whatever the model thinks; not yet taken.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when the engine gives up.
+    pub fn forced_tokens(&mut self) -> Result<Vec<u32>> {
+        let tokens = self.matcher.compute_ff_tokens();
+        match self.matcher.get_error() {
+            Some(message) => Err(self.failure(message)),
+            None => Ok(tokens),
+        }
+    }
+
+    /// Whether the reply is complete: nothing can follow but an end token, or one has been taken.
+    pub fn is_finished(&self) -> bool {
+        self.matcher.is_stopped() && !self.matcher.is_error()
+    }
+
+    fn failure(&self, message: String) -> Error {
+        Error::Constraint {
+            accepted: self.accepted,
+            message,
+        }
+    }
+}
+
+/// The tokenizer as the grammar engine sees it.
+struct Vocabulary {
+    tokenizer: Tokenizer,
+    trie: TokTrie,
+}
+
+impl Vocabulary {
+    fn new(tokenizer: &Tokenizer, model_vocab: usize) -> Self {
+        let words: Vec<Vec<u8>> = (0..model_vocab as u32)
+            .map(|id| {
+                let bytes = tokenizer.token_bytes(id);
+                // The engine's convention for tokens that no text may produce.
+                let marker = tokenizer
+                    .is_control(id)
+                    .then_some(TokTrie::SPECIAL_TOKEN_MARKER);
+                marker.into_iter().chain(bytes.iter().copied()).collect()
+            })
+            .collect();
+        let info = TokRxInfo::new(model_vocab as u32, tokenizer.end_of_turn());
+        let trie = TokTrie::from(&info, &words).with_eos_tokens(tokenizer.end_tokens());
+        Self {
+            tokenizer: tokenizer.clone(),
+            trie,
+        }
+    }
+}
+
+impl TokenizerEnv for Vocabulary {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.trie
+    }
+
+    fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<u32> {
+        self.trie.tokenize_with_greedy_fallback(bytes, |text| {
+            // The engine cannot take an error; greedy tokens spell the same text.
+            let ids = self.tokenizer.encode_text(text);
+            ids.unwrap_or_else(|_| self.trie.greedy_tokenize(text.as_bytes()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha12Rng;
+
+    use super::*;
+    use crate::{fixtures, sampling::greedy, tokenizer::TextStream};
+
+    /// Like the reply of an extraction: everything bounded.
+    fn schema(max_length: usize) -> Value {
+        let text = |max: usize| json!({ "type": "string", "minLength": 1, "maxLength": max });
+        let time = r"^(|[12][0-9]{3}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]|3[01]))?)?)$";
+        json!({
+            "type": "object",
+            "properties": { "memories": { "type": "array", "maxItems": 3, "items": {
+                "type": "object",
+                "properties": {
+                    "source_id": { "enum": [3, 4, 15] },
+                    "content": text(max_length),
+                    "memory_type": { "enum": ["fact", "episodic", "profile"] },
+                    "time": { "type": "string", "pattern": time },
+                    "keywords": { "type": "array", "items": text(12), "maxItems": 4 },
+                },
+                "required": ["source_id", "content", "memory_type", "time", "keywords"],
+                "additionalProperties": false,
+            } } },
+            "required": ["memories"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Reply {
+        memories: Vec<Memory>,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Memory {
+        source_id: u32,
+        content: String,
+        memory_type: String,
+        time: String,
+        keywords: Vec<String>,
+    }
+
+    fn check_reply(text: &str, max_length: usize) {
+        let reply: Reply = serde_json::from_str(text).expect(text);
+        assert!(reply.memories.len() <= 3);
+        for memory in reply.memories {
+            assert!([3, 4, 15].contains(&memory.source_id));
+            assert!((1..=max_length).contains(&memory.content.chars().count()));
+            assert!(["fact", "episodic", "profile"].contains(&memory.memory_type.as_str()));
+            assert!(
+                [0, 4, 7, 10].contains(&memory.time.len()),
+                "{}",
+                memory.time
+            );
+            assert!(memory.keywords.len() <= 4);
+            assert!(
+                memory
+                    .keywords
+                    .iter()
+                    .all(|word| (1..=12).contains(&word.chars().count()))
+            );
+        }
+        // No blank outside strings, and nothing escaped that can stand for itself.
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), text);
+    }
+
+    fn tiny() -> Tokenizer {
+        Tokenizer::from_folder(&fixtures::folder("tiny-qwen2")).unwrap()
+    }
+
+    /// Draws logits at random under the mask until the reply is complete.
+    fn random_reply(
+        tokenizer: &Tokenizer,
+        constraint: &mut Constraint,
+        width: usize,
+        seed: u64,
+    ) -> String {
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        let mut stream = TextStream::default();
+        let mut steps = 0;
+        while !constraint.is_finished() {
+            let mut logits: Vec<f32> = (0..width).map(|_| rng.random()).collect();
+            constraint.mask(&mut logits).unwrap();
+            let token = greedy(&logits).unwrap();
+            constraint.accept(token).unwrap();
+            stream.push(tokenizer.visible_bytes(token));
+            steps += 1;
+            assert!(steps < 8000, "the grammar is finite: {}", stream.text());
+        }
+        stream.finish()
+    }
+
+    #[test]
+    fn random_choice_under_the_mask_satisfies_the_schema() {
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let mut wide = 0;
+        for seed in 0..12 {
+            let mut constraint = factory.constraint(&schema(40)).unwrap();
+            let text = random_reply(&tokenizer, &mut constraint, 640, seed);
+            check_reply(&text, 40);
+            wide += text
+                .chars()
+                .filter(|character| !character.is_ascii())
+                .count();
+        }
+        assert!(wide > 100, "characters outside ASCII must be possible");
+    }
+
+    #[test]
+    fn the_real_vocabulary_satisfies_the_schema_too() {
+        let Some(metadata) = fixtures::real_metadata() else {
+            return;
+        };
+        let tokenizer = Tokenizer::from_gguf(&metadata).unwrap();
+        let factory = ConstraintFactory::new(&tokenizer, 151_936).unwrap();
+        for seed in 0..2 {
+            let mut constraint = factory.constraint(&schema(400)).unwrap();
+            let text = random_reply(&tokenizer, &mut constraint, 151_936, seed);
+            check_reply(&text, 400);
+        }
+    }
+
+    #[test]
+    fn a_written_reply_is_accepted_token_by_token() {
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let text = r#"{"memories":[{"source_id":15,"content":"미나는 \"부산\"으로 이사했다. 東京 🙂","memory_type":"fact","time":"2024-03","keywords":["부산"]}]}"#;
+        let ids = tokenizer.encode_text(text).unwrap();
+        let mut constraint = factory.constraint(&schema(60)).unwrap();
+        assert_eq!(constraint.try_accept(&ids).unwrap(), ids.len());
+        assert!(constraint.is_finished());
+        let mut logits = vec![0.0; 640];
+        constraint.mask(&mut logits).unwrap();
+        let left: Vec<u32> = (0..640).filter(|&id| logits[id as usize] == 0.0).collect();
+        let mut ends = tokenizer.end_tokens().to_vec();
+        ends.sort_unstable();
+        assert_eq!(left, ends);
+    }
+
+    #[test]
+    fn acceptance_stops_where_the_schema_is_left() {
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let ids = |text: &str| tokenizer.encode_text(text).unwrap();
+        for wrong in [
+            r#"{"memories": []}"#,
+            r#"{"memories":[{"source_id":5"#,
+            "{\"memories\":[{\"source_id\":3,\"content\":\"a\nb\"",
+            r#"{"memories":[{"source_id":3,"content":"\u0041"#,
+            r#"{"memories":[{"source_id":3,"content":"a","memory_type":"fact","time":"2024-13"#,
+        ] {
+            let mut constraint = factory.constraint(&schema(60)).unwrap();
+            let ids = ids(wrong);
+            assert!(constraint.try_accept(&ids).unwrap() < ids.len(), "{wrong}");
+            assert!(!constraint.is_finished());
+        }
+        let mut constraint = factory.constraint(&schema(60)).unwrap();
+        assert!(constraint.accept(tokenizer.end_of_turn()).is_err());
+        let error = constraint.mask(&mut vec![0.0; 640]).unwrap_err();
+        assert!(error.to_string().contains("after 0 tokens"), "{error}");
+    }
+
+    #[test]
+    fn what_must_come_is_known_without_the_model() {
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let mut constraint = factory.constraint(&schema(60)).unwrap();
+        let forced = constraint.forced_tokens().unwrap();
+        assert!(r#"{"memories":["#.starts_with(&tokenizer.decode(&forced)));
+        assert!(!forced.is_empty());
+        assert_eq!(constraint.try_accept(&forced).unwrap(), forced.len());
+    }
+
+    #[test]
+    fn unusable_schemas_are_errors() {
+        let factory = ConstraintFactory::new(&tiny(), 640).unwrap();
+        for schema in [
+            json!({ "type": "nothing" }),
+            json!({ "type": "string", "minLength": 3, "maxLength": 2 }),
+            json!({ "type": "string", "pattern": "(" }),
+            json!({ "type": "array", "items": { "type": "array", "contains": {} } }),
+            json!(3),
+        ] {
+            let error = factory.constraint(&schema).err();
+            assert!(
+                matches!(error, Some(Error::Schema { .. })),
+                "{schema}: {error:?}"
+            );
+        }
+        let large: Vec<String> = (0..200_000)
+            .map(|id| format!("{id}-{}", id * 7919))
+            .collect();
+        let error = factory
+            .constraint(&json!({ "enum": large }))
+            .err()
+            .map(|error| error.to_string());
+        println!("{error:?}");
+    }
+
+    #[test]
+    fn a_model_narrower_than_its_tokenizer_is_an_error() {
+        assert!(ConstraintFactory::new(&tiny(), 500).is_err());
+        let factory = ConstraintFactory::new(&tiny(), 640).unwrap();
+        let mut constraint = factory.constraint(&schema(60)).unwrap();
+        assert!(constraint.mask(&mut [0.0; 600]).is_err());
+    }
+
+    #[test]
+    fn constraints_can_move_to_another_thread() {
+        fn assert_send<T: Send>() {}
+        assert_send::<Constraint>();
+        assert_send::<ConstraintFactory>();
+    }
+}
