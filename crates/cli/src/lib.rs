@@ -1,1 +1,3 @@
 //! What memloom's programs share.
+
+pub mod extract;

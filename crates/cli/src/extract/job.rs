@@ -1,0 +1,219 @@
+//! One run: everything selected, what is done of it, and where it goes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
+    sync::atomic::AtomicBool,
+    time::Instant,
+};
+
+use mem_schema::{generator::Generator, window::Window};
+
+use super::{
+    Error, Fingerprint, Layout, Outcome, Output, Summary,
+    args::{InputArgs, OutputArgs},
+    fingerprint::adapter_state,
+    inputs::{Inputs, Problems},
+    journal::{Entry, Journal},
+    output::{replace, write_lines},
+    progress::Progress,
+    report::peak_memory_bytes,
+    settings::Settings,
+    window::{Loaded, Task},
+};
+
+/// A checked run.
+pub struct Job {
+    settings: Settings,
+    output: Output,
+    layout: Layout,
+    max_new_tokens: usize,
+    windows: Vec<Window>,
+    problems: Problems,
+    journal: Option<Journal>,
+    fingerprint: Fingerprint,
+    /// Outcomes by position in `windows`.
+    outcomes: BTreeMap<usize, Outcome>,
+}
+
+/// Checks the output, reads the inputs and cuts the windows.
+///
+/// # Errors
+/// When the run cannot be made. An input that cannot be read is skipped and counted.
+pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error> {
+    let output = Output::parse(output_args.out.as_deref());
+    output.check(&args.inputs)?;
+    let journal = match &output {
+        Output::File(path) => Some(Journal::open(path, output_args.resume)?),
+        Output::Stdout if output_args.resume => return Err(Error::ResumeStdout),
+        Output::Stdout => None,
+    };
+    let settings = Settings::resolve(args)?;
+    let inputs = Inputs::read(args)?;
+    let windows = inputs.windows(&settings.segmentation)?;
+    if output_args.layout == Layout::Dimmem && inputs.transcripts.len() > 1 {
+        return Err(Error::OneBank {
+            transcripts: inputs.transcripts.len(),
+        });
+    }
+    let mut fingerprint = Fingerprint::default();
+    fingerprint.set("memloom", env!("CARGO_PKG_VERSION"));
+    fingerprint.set("`--max-new-tokens`", output_args.max_new_tokens);
+    settings.describe(&mut fingerprint);
+    inputs.describe(args, &mut fingerprint);
+    if let Some(adapter) = &args.adapter {
+        fingerprint.set("adapter", adapter_state(adapter)?);
+    }
+    Ok(Job {
+        settings,
+        output,
+        layout: output_args.layout,
+        max_new_tokens: output_args.max_new_tokens,
+        windows,
+        problems: inputs.problems,
+        journal,
+        fingerprint,
+        outcomes: BTreeMap::new(),
+    })
+}
+
+impl Job {
+    /// Takes over what an interrupted run did, if it is being resumed.
+    /// `model` describes the weights and the device.
+    ///
+    /// # Errors
+    /// When the interrupted run was a different one, or its journal cannot be written.
+    pub fn begin(&mut self, model: &str) -> Result<(), Error> {
+        self.fingerprint.set("model", model);
+        if let Some(journal) = &mut self.journal {
+            self.outcomes = journal.begin(&self.fingerprint)?;
+        }
+        Ok(())
+    }
+
+    /// What was wrong with the inputs; to be said before the run starts.
+    pub fn problems(&self) -> &Problems {
+        &self.problems
+    }
+
+    /// Windows selected, and of them those taken over.
+    pub fn windows(&self) -> (usize, usize) {
+        (self.windows.len(), self.outcomes.len())
+    }
+
+    /// Extracts from every window that is left, then writes the output. `load` is not called if none is
+    /// left. `interrupted` ends the run at the next token.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded or something cannot be written. A failed window is no error.
+    pub fn run<G: Generator>(
+        mut self,
+        load: impl FnOnce() -> anyhow::Result<Loaded<G>>,
+        interrupted: &AtomicBool,
+        stdout: &mut dyn Write,
+    ) -> anyhow::Result<Summary> {
+        let started = Instant::now();
+        let resumed = self.outcomes.len();
+        if resumed < self.windows.len() {
+            let loaded = load()?;
+            self.run_windows(&loaded, interrupted, stdout)?;
+        }
+        let mut summary = self.summary(resumed);
+        self.finish(&mut summary, stdout)?;
+        summary.seconds = started.elapsed().as_secs_f64();
+        summary.peak_memory_bytes = peak_memory_bytes();
+        Ok(summary)
+    }
+
+    #[cfg(test)]
+    pub(super) fn journal_to(&mut self, file: std::fs::File) {
+        if let Some(journal) = &mut self.journal {
+            journal.write_to(file);
+        }
+    }
+
+    fn run_windows<G: Generator>(
+        &mut self,
+        loaded: &Loaded<G>,
+        interrupted: &AtomicBool,
+        stdout: &mut dyn Write,
+    ) -> Result<(), Error> {
+        let mut progress = Progress::start(self.windows.len(), self.outcomes.len());
+        for (position, window) in self.windows.iter().enumerate() {
+            if self.outcomes.contains_key(&position) {
+                continue;
+            }
+            let task = Task {
+                window,
+                instruction: self.settings.instruction,
+                max_new_tokens: self.max_new_tokens,
+                interrupted,
+            };
+            let outcome = task.run(loaded, &|tokens| progress.growing(tokens));
+            let Some(outcome) = outcome else { break };
+            progress.window(&window.transcript_id, window.index, &outcome);
+            let entry = Entry { position, outcome };
+            match (&mut self.journal, &entry.outcome) {
+                (Some(journal), _) => journal.append(&entry)?,
+                (None, Outcome::Done(done)) if self.layout == Layout::Jsonl => {
+                    write_lines(stdout, &done.records).map_err(Error::Stdout)?;
+                }
+                (None, _) => {}
+            }
+            self.outcomes.insert(position, entry.outcome);
+        }
+        progress.end();
+        Ok(())
+    }
+
+    fn summary(&self, resumed: usize) -> Summary {
+        let mut summary = Summary {
+            inputs_failed: self.problems.unreadable.clone(),
+            ..Summary::default()
+        };
+        summary.windows.total = self.windows.len();
+        summary.windows.resumed = resumed;
+        summary.interrupted = self.outcomes.len() < self.windows.len();
+        let mut transcripts = BTreeSet::new();
+        transcripts.extend(self.windows.iter().map(|window| &window.transcript_id));
+        summary.transcripts = transcripts.len();
+        for (position, outcome) in &self.outcomes {
+            if let Some(window) = self.windows.get(*position) {
+                summary.add(&window.transcript_id, window.index, outcome);
+            }
+        }
+        summary
+    }
+
+    /// Writes what can be written now, and ends the journal if nothing is left to try again.
+    fn finish(self, summary: &mut Summary, stdout: &mut dyn Write) -> Result<(), Error> {
+        let records: Vec<_> = self
+            .outcomes
+            .values()
+            .flat_map(Outcome::records)
+            .cloned()
+            .collect();
+        let write = |writer: &mut dyn Write| self.layout.write(writer, &self.windows, &records);
+        let worth_writing = !summary.interrupted && summary.windows.done > 0;
+        match &self.output {
+            Output::File(path) if worth_writing => {
+                replace(path, write)?;
+                summary.out = Some(path.clone());
+            }
+            Output::Stdout if worth_writing && self.layout == Layout::Dimmem => {
+                write(stdout).map_err(Error::Stdout)?;
+            }
+            _ => {}
+        }
+        if let Some(journal) = self.journal {
+            let nothing_kept = summary.windows.done == 0;
+            let nothing_left = summary.windows.done == summary.windows.total;
+            if nothing_kept || nothing_left {
+                journal.remove()?;
+            } else {
+                summary.journal = Some(journal.path().to_owned());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Where records go: a file that appears whole or not at all, or standard output.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use mem_schema::{bank::Bank, record::Record, window::Window};
+
+use super::Error;
+
+/// Where records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Standard output, as they come; nothing to resume.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+/// How records are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Layout {
+    /// One record a line
+    #[default]
+    Jsonl,
+    /// The DimMem reference's bank file of one conversation
+    Dimmem,
+}
+
+impl Output {
+    /// Reads `--out`: none and `-` are standard output.
+    pub fn parse(out: Option<&Path>) -> Self {
+        match out {
+            Some(path) if path != Path::new("-") => Self::File(path.to_owned()),
+            _ => Self::Stdout,
+        }
+    }
+
+    /// Refuses what would destroy an input or replace a device.
+    ///
+    /// # Errors
+    /// When the output is an input, or exists and is no regular file.
+    pub fn check(&self, inputs: &[PathBuf]) -> Result<(), Error> {
+        let Self::File(path) = self else {
+            return Ok(());
+        };
+        let Ok(meta) = fs::metadata(path) else {
+            return Ok(());
+        };
+        if !meta.is_file() {
+            return Err(Error::OutputNotFile { path: path.clone() });
+        }
+        let same = |input: &PathBuf| match (fs::canonicalize(input), fs::canonicalize(path)) {
+            (Ok(input), Ok(output)) => input == output,
+            _ => false,
+        };
+        if inputs.iter().any(same) {
+            return Err(Error::OutputIsInput { path: path.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Layout {
+    /// Writes `records`, which come from `windows`.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub(super) fn write(
+        self,
+        writer: &mut dyn Write,
+        windows: &[Window],
+        records: &[Record],
+    ) -> io::Result<()> {
+        match self {
+            Self::Jsonl => write_lines(writer, records),
+            Self::Dimmem => {
+                let transcript = windows.first().map_or("", |window| &window.transcript_id);
+                let bank = Bank::new(transcript, windows, records).to_json()?;
+                writer.write_all(bank.as_bytes())
+            }
+        }
+    }
+}
+
+/// One record a line.
+pub(super) fn write_lines(writer: &mut dyn Write, records: &[Record]) -> io::Result<()> {
+    for record in records {
+        serde_json::to_writer(&mut *writer, record)?;
+        writer.write_all(b"\n")?;
+    }
+    writer.flush()
+}
+
+/// Writes `path` beside itself first, so that it is replaced as a whole or not at all. A link stays a link.
+///
+/// # Errors
+/// When the file system refuses; the file beside is removed.
+pub(super) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let written = File::create(&beside).and_then(|file| {
+        let mut writer = BufWriter::new(file);
+        write(&mut writer)?;
+        writer
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()?;
+        fs::rename(&beside, &target)
+    });
+    written.map_err(|source| {
+        let _ = fs::remove_file(&beside);
+        Error::Output {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}

@@ -1,0 +1,268 @@
+//! What a run amounts to: for a person as text, for a program as JSON.
+
+use std::{fmt, path::PathBuf};
+
+use mem_schema::{extraction::Drops, generator::Finish};
+use serde::Serialize;
+
+use super::{Outcome, inputs::Unreadable, progress::duration};
+
+/// Figures of a run. Windows taken over from an earlier run count in all of them except `seconds`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// File that was written; none for standard output or where nothing was written.
+    pub out: Option<PathBuf>,
+    /// Unfinished work, kept for `--resume`.
+    pub journal: Option<PathBuf>,
+    /// Inputs that could not be read.
+    pub inputs_failed: Vec<Unreadable>,
+    /// Transcripts with at least one window.
+    pub transcripts: usize,
+    /// Windows by how they went.
+    pub windows: Windows,
+    /// Windows that failed, in input order.
+    pub failed: Vec<FailedWindow>,
+    /// Records written.
+    pub records: usize,
+    /// Memories of replies that became no record, by reason.
+    pub drops: Drops,
+    /// Tokens of all prompts.
+    pub prompt_tokens: usize,
+    /// Tokens of all replies.
+    pub new_tokens: usize,
+    /// Time that the windows took, prompts included and loading the model not.
+    pub generating_seconds: f64,
+    /// Wall-clock time of this run, loading the model included.
+    pub seconds: f64,
+    /// Most memory that the process held, where the system tells.
+    pub peak_memory_bytes: Option<u64>,
+    /// The run was ended before its last window.
+    pub interrupted: bool,
+}
+
+/// Counts of windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Windows {
+    /// All that were selected.
+    pub total: usize,
+    /// Read, salvaged ones included.
+    pub done: usize,
+    /// Without a usable reply.
+    pub failed: usize,
+    /// Of those done, taken over from an earlier run.
+    pub resumed: usize,
+    /// Of those done, cut off with their complete records kept.
+    pub salvaged: usize,
+    /// Of those done, ended because the model began to repeat itself.
+    pub repeating: usize,
+}
+
+/// A window that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailedWindow {
+    /// Its transcript.
+    pub transcript: String,
+    /// Its 0-based index there.
+    pub window: usize,
+    /// Why.
+    pub reason: String,
+}
+
+impl Summary {
+    /// Adds one window to the figures.
+    pub(super) fn add(&mut self, transcript: &str, window: usize, outcome: &Outcome) {
+        let cost = outcome.cost();
+        self.generating_seconds += cost.seconds;
+        self.prompt_tokens += cost.prompt_tokens;
+        self.new_tokens += cost.new_tokens;
+        match outcome {
+            Outcome::Done(done) => {
+                self.windows.done += 1;
+                self.windows.salvaged +=
+                    usize::from(done.salvaged && done.finish != Finish::Stopped);
+                self.windows.repeating += usize::from(done.finish == Finish::Stopped);
+                self.records += done.records.len();
+                self.drops += done.drops;
+            }
+            Outcome::Failed(failed) => {
+                self.windows.failed += 1;
+                let (transcript, reason) = (transcript.to_owned(), failed.reason.clone());
+                self.failed.push(FailedWindow {
+                    transcript,
+                    window,
+                    reason,
+                });
+            }
+        }
+    }
+
+    /// 0: all done. 1: written, with something missing. 2: nothing was written. 130: interrupted.
+    pub fn exit_code(&self) -> u8 {
+        if self.interrupted {
+            130
+        } else if self.windows.done == 0 {
+            2
+        } else {
+            u8::from(self.windows.failed > 0 || !self.inputs_failed.is_empty())
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Windows {
+            total,
+            done,
+            failed,
+            resumed,
+            salvaged,
+            repeating,
+        } = self.windows;
+        write!(
+            f,
+            "{}, {}: {done} done",
+            count(self.transcripts, "transcript"),
+            count(total, "window")
+        )?;
+        let left = total - done - failed;
+        let parts = [
+            (failed, "failed"),
+            (left, "left"),
+            (resumed, "from the run before"),
+            (salvaged, "cut off and salvaged"),
+            (repeating, "stopped for repeats"),
+        ];
+        for (number, what) in parts.into_iter().filter(|(number, _)| *number > 0) {
+            write!(f, ", {number} {what}")?;
+        }
+        write!(f, "\n{}", count(self.records, "record"))?;
+        if self.drops.total() > 0 {
+            let reasons = self
+                .drops
+                .reasons()
+                .into_iter()
+                .map(|(reason, count)| format!("{count} {reason}"));
+            write!(
+                f,
+                "; dropped {}: {}",
+                self.drops.total(),
+                reasons.collect::<Vec<_>>().join(", ")
+            )?;
+        }
+        writeln!(f)?;
+        write!(
+            f,
+            "{} tokens in, {} out",
+            self.prompt_tokens, self.new_tokens
+        )?;
+        if self.generating_seconds > 0.0 {
+            write!(
+                f,
+                ", {:.1} a second",
+                self.new_tokens as f64 / self.generating_seconds
+            )?;
+        }
+        write!(f, "; {}", duration(self.seconds))?;
+        if let Some(bytes) = self.peak_memory_bytes {
+            write!(f, ", at most {:.2} GB of memory", bytes as f64 / 1e9)?;
+        }
+        for FailedWindow {
+            transcript,
+            window,
+            reason,
+        } in &self.failed
+        {
+            write!(f, "\nfailed: {transcript} window {window}: {reason}")?;
+        }
+        for unreadable in &self.inputs_failed {
+            write!(f, "\nskipped: {unreadable}")?;
+        }
+        if self.interrupted && self.journal.is_none() {
+            write!(f, "\ninterrupted: nothing is kept for `--resume`")?;
+        }
+        if let Some(out) = &self.out {
+            write!(f, "\nwritten: {}", out.display())?;
+        }
+        if let Some(journal) = &self.journal {
+            let kept = count(done, "window");
+            write!(
+                f,
+                "\nkept: {kept} in `{}`; run again with `--resume` for the rest",
+                journal.display()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// `1 record`, `2 records`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// High-water mark of this process's resident memory.
+pub(super) fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells_the_peak_of_memory_in_bytes() {
+        if cfg!(target_os = "linux") {
+            let bytes = peak_memory_bytes().unwrap();
+            assert!((1_000_000..100_000_000_000).contains(&bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn programs_get_every_figure() {
+        let summary = Summary {
+            windows: Windows {
+                total: 1,
+                done: 1,
+                ..Windows::default()
+            },
+            ..Summary::default()
+        };
+        insta::assert_snapshot!(serde_json::to_string_pretty(&summary).unwrap(), @r#"
+    {
+      "out": null,
+      "journal": null,
+      "inputs_failed": [],
+      "transcripts": 0,
+      "windows": {
+        "total": 1,
+        "done": 1,
+        "failed": 0,
+        "resumed": 0,
+        "salvaged": 0,
+        "repeating": 0
+      },
+      "failed": [],
+      "records": 0,
+      "drops": {
+        "not_an_object": 0,
+        "no_content": 0,
+        "no_source": 0,
+        "unknown_source": 0,
+        "in_overlap": 0,
+        "duplicate": 0
+      },
+      "prompt_tokens": 0,
+      "new_tokens": 0,
+      "generating_seconds": 0.0,
+      "seconds": 0.0,
+      "peak_memory_bytes": null,
+      "interrupted": false
+    }
+    "#);
+    }
+}

@@ -1,0 +1,172 @@
+//! What survives failures, interruptions and kills.
+
+use std::{path::Path, sync::atomic::Ordering};
+
+use super::*;
+
+#[test]
+fn a_run_killed_anywhere_ends_with_the_same_bytes() {
+    let place = Place::new();
+    let (partial, kept) = (place.path("out.jsonl.partial"), place.path("kept"));
+    let keep = |call, _: &Request<'_>| {
+        if call == 0 {
+            fs::hard_link(&partial, &kept).unwrap();
+        }
+        None
+    };
+    place.run(BOTH, &Fake::answering(&keep)).unwrap();
+    let whole = place.read("out.jsonl");
+    let journal = fs::read(&kept).unwrap();
+    assert_eq!(
+        journal.split_inclusive(|byte| *byte == b'\n').count(),
+        5,
+        "a header and four windows"
+    );
+
+    let mut start = 0;
+    for (line, bytes) in journal.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        // What a kill leaves: whole lines and any part of the next one.
+        for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+            fs::write(&partial, &journal[..start + length]).unwrap();
+            fs::remove_file(place.path("out.jsonl")).unwrap();
+            assert_resumes(&place, line.saturating_sub(1), &whole);
+        }
+        start += bytes.len();
+    }
+    // Killed after the last window, before the file took its name.
+    fs::write(&partial, &journal).unwrap();
+    assert_resumes(&place, 4, &whole);
+}
+
+fn assert_resumes(place: &Place, done: usize, whole: &str) {
+    let fake = Fake::default();
+    let (summary, _) = place.run(&format!("{BOTH} --resume"), &fake).unwrap();
+    assert_eq!(place.read("out.jsonl"), whole);
+    assert_eq!(
+        (summary.windows.resumed, fake.calls.get()),
+        (done, 4 - done)
+    );
+    assert!(!place.path("out.jsonl.partial").exists());
+}
+
+#[test]
+fn a_failed_window_is_reported_and_tried_again() {
+    let place = Place::new();
+    place.run(BOTH, &Fake::default()).unwrap();
+    let whole = place.read("out.jsonl");
+    let fail = |call, _: &Request<'_>| (call == 1).then(|| Err(io::Error::other("no more memory")));
+    let (summary, _) = place.run(BOTH, &Fake::answering(&fail)).unwrap();
+    insta::assert_snapshot!(place.summary(summary.clone()), @"
+    2 transcripts, 4 windows: 3 done, 1 failed
+    3 records
+    300 tokens in, 60 out, 120.0 a second; 1.0 s
+    failed: ada window 1: no more memory
+    written: out.jsonl
+    kept: 3 windows in `out.jsonl.partial`; run again with `--resume` for the rest
+    ");
+    assert_eq!(summary.exit_code(), 1);
+    assert_eq!(place.read("out.jsonl").lines().count(), 3);
+
+    let fake = Fake::default();
+    let (summary, _) = place.run(&format!("{BOTH} --resume"), &fake).unwrap();
+    assert_eq!((summary.exit_code(), fake.calls.get()), (0, 1));
+    assert_eq!(place.read("out.jsonl"), whole);
+    assert!(!place.path("out.jsonl.partial").exists());
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_windows_and_leaves_the_output_alone() {
+    let place = Place::new();
+    place.run(BOTH, &Fake::default()).unwrap();
+    let whole = place.read("out.jsonl");
+    fs::write(place.path("out.jsonl"), "from before").unwrap();
+    let stop = AtomicBool::new(false);
+    let interrupt = |call, request: &Request<'_>| {
+        (call == 2).then(|| {
+            stop.store(true, Ordering::Relaxed);
+            assert!(request.stop.unwrap()("{"), "the reply ends at once");
+            Ok(reply("{", Finish::Stopped))
+        })
+    };
+    let (summary, _) = place
+        .run_until(BOTH, &Fake::answering(&interrupt), &stop)
+        .unwrap();
+    insta::assert_snapshot!(place.summary(summary.clone()), @"
+    2 transcripts, 4 windows: 2 done, 2 left
+    2 records
+    200 tokens in, 40 out, 80.0 a second; 1.0 s
+    kept: 2 windows in `out.jsonl.partial`; run again with `--resume` for the rest
+    ");
+    assert_eq!(summary.exit_code(), 130);
+    assert_eq!(place.read("out.jsonl"), "from before");
+    assert_resumes(&place, 2, &whole);
+}
+
+#[test]
+fn an_unfinished_run_is_neither_lost_nor_mixed_with_another() {
+    let place = Place::new();
+    let fail = |call, _: &Request<'_>| (call == 1).then(|| Err(io::Error::other("no more memory")));
+    place.run(BOTH, &Fake::answering(&fail)).unwrap();
+    let journal = place.read("out.jsonl.partial");
+    insta::assert_snapshot!(place.refusal(BOTH), @"
+    `out.jsonl.partial` holds an unfinished run with 3 windows done
+      hint: add `--resume` to finish it, or delete that file to start afresh
+    ");
+
+    place.talk("ben.txt", 4);
+    let changed = place.run(
+        &format!("{BOTH} --resume --max-new-tokens 50"),
+        &Fake::default(),
+    );
+    insta::assert_snapshot!(place.words(&changed.err().unwrap()), @"
+    `out.jsonl.partial` belongs to a different run:
+      `--max-new-tokens` was 4096, now 50
+      input 2 was `ben.txt` 6d92a0badce94703, now `ben.txt` f4a4fed7dbaab24b
+    ");
+    assert_eq!(place.read("out.jsonl.partial"), journal);
+
+    fs::write(
+        place.path("out.jsonl.partial"),
+        journal.replacen("\"position\"", "position", 1),
+    )
+    .unwrap();
+    insta::assert_snapshot!(place.refusal(&format!("{BOTH} --resume")), @"
+    line 2 of `out.jsonl.partial` cannot be read: key must be a string at line 1 column 2
+      hint: delete that file to start afresh
+    ");
+}
+
+#[test]
+fn two_runs_cannot_write_one_output() {
+    let place = Place::new();
+    let _job = place.prepare(BOTH).unwrap();
+    insta::assert_snapshot!(place.refusal(BOTH), @"
+    `out.jsonl.partial` is in use by another run
+      hint: wait for it to end, or give `--out` another name
+    ");
+}
+
+#[test]
+fn a_full_disk_is_told_and_the_journal_is_kept() {
+    let place = Place::new();
+    let mut job = place.prepare(BOTH).unwrap();
+    job.begin("fake").unwrap();
+    let full = |path: &Path| fs::OpenOptions::new().write(true).open(path);
+    if let Ok(file) = full(Path::new("/dev/full")) {
+        job.journal_to(file);
+        let fake = Fake::default();
+        let loaded = || {
+            Ok(Loaded {
+                generator: &fake,
+                context_tokens: None,
+            })
+        };
+        let error = job
+            .run(loaded, &AtomicBool::new(false), &mut Vec::new())
+            .err()
+            .unwrap();
+        insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
+        assert_eq!(fake.calls.get(), 1);
+        assert!(!place.path("out.jsonl").exists());
+    }
+}

@@ -1,0 +1,255 @@
+//! Runs that go through, and what is refused before they start.
+
+use super::*;
+
+#[test]
+fn records_come_in_input_order_one_a_line() {
+    let place = Place::new();
+    let (summary, stdout) = place.run(BOTH, &Fake::default()).unwrap();
+    assert_eq!(stdout, "");
+    assert_eq!(
+        (summary.windows.done, summary.records, summary.exit_code()),
+        (4, 4, 0)
+    );
+    let turns: Vec<_> = place
+        .read("out.jsonl")
+        .lines()
+        .map(|line| {
+            let record: mem_schema::record::Record = serde_json::from_str(line).unwrap();
+            format!(
+                "{} {} {}",
+                record.source.transcript, record.source.turn, record.id
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(turns.join("\n"), @"
+    ada S1:3 w0000m000
+    ada S1:5 w0001m000
+    ada S1:7 w0002m000
+    ben S1:3 w0000m000
+    ");
+    assert!(!place.path("out.jsonl.partial").exists());
+    let (_, stdout) = place.run("ada.txt ben.txt", &Fake::default()).unwrap();
+    assert_eq!(stdout, place.read("out.jsonl"));
+}
+
+#[test]
+fn where_every_window_fails_nothing_is_written() {
+    let place = Place::new();
+    fs::write(place.path("out.jsonl"), "from before").unwrap();
+    let fail = |_, _: &Request<'_>| Some(Err(io::Error::other("no more memory")));
+    let (summary, _) = place.run(BOTH, &Fake::answering(&fail)).unwrap();
+    assert_eq!(summary.exit_code(), 2);
+    assert_eq!(place.read("out.jsonl"), "from before");
+    assert!(!place.path("out.jsonl.partial").exists());
+}
+
+#[test]
+fn odd_replies_are_salvaged_counted_or_refused() {
+    let place = Place::new();
+    let answer = |call, request: &Request<'_>| {
+        let memory = memories(&[&last_message(request)]);
+        let cut = memory.replace("]}", r#",{"source_id":2,"content":"It wa"#);
+        let twice = memory.replace(
+            "]}",
+            &format!(",{}", memory.trim_start_matches(r#"{"memories":["#)),
+        );
+        Some(Ok(match call {
+            0 => reply(&cut, Finish::Length),
+            1 => {
+                assert!(request.stop.unwrap()(&twice));
+                reply(&twice, Finish::Stopped)
+            }
+            2 => reply(
+                r#"{"memories":[{"source_id":1,"content":"From the overlap"}]}"#,
+                Finish::End,
+            ),
+            _ => reply(r#"{"memories":[{"sour"#, Finish::Length),
+        }))
+    };
+    let (summary, _) = place.run(BOTH, &Fake::answering(&answer)).unwrap();
+    insta::assert_snapshot!(place.summary(summary), @"
+    2 transcripts, 4 windows: 3 done, 1 failed, 1 cut off and salvaged, 1 stopped for repeats
+    2 records; dropped 2: 1 in overlap, 1 duplicate
+    400 tokens in, 80 out, 160.0 a second; 1.0 s
+    failed: ben window 0: the reply was cut off after 20 tokens, before its first record was whole: raise `--max-new-tokens`
+    written: out.jsonl
+    kept: 3 windows in `out.jsonl.partial`; run again with `--resume` for the rest
+    ");
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_says_which_flag_to_lower() {
+    let place = Place::new();
+    let mut job = place.prepare("ada.txt").unwrap();
+    job.begin("fake").unwrap();
+    let fake = Fake::default();
+    let loaded = || {
+        Ok(Loaded {
+            generator: &fake,
+            context_tokens: Some(5),
+        })
+    };
+    let summary = job
+        .run(loaded, &AtomicBool::new(false), &mut Vec::new())
+        .unwrap();
+    assert_eq!((summary.windows.failed, fake.calls.get()), (3, 0));
+    assert!(
+        summary.failed[0]
+            .reason
+            .ends_with("the model's context has 5: lower `--window`"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn what_cannot_run_is_told_before_the_model_is_loaded() {
+    let place = Place::new();
+    fs::write(place.path("empty.txt"), "").unwrap();
+    let lines = [
+        "ada.txt --out ada.txt",
+        "ada.txt --out /dev/null",
+        "ada.txt --out nowhere/out.jsonl",
+        "ada.txt --resume",
+        "empty.txt missing.txt",
+        "ada.txt --transcript eve",
+        "ada.txt --sessions 2",
+        "ada.txt ben.txt --layout dimmem",
+        "ada.txt --adapter nowhere",
+    ];
+    let refusals: Vec<_> = lines
+        .iter()
+        .map(|line| format!("{line}\n  {}", place.refusal(line)))
+        .collect();
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    ada.txt --out ada.txt
+      `ada.txt` is both input and output
+      hint: give `--out` another name
+    ada.txt --out /dev/null
+      `/dev/null` is not a regular file
+      hint: name a file, or use `--out -` for standard output
+    ada.txt --out nowhere/out.jsonl
+      cannot write beside `nowhere/out.jsonl`: No such file or directory (os error 2)
+      hint: create the folder, or choose one that you may write to
+    ada.txt --resume
+      `--resume` needs `--out FILE`: what went to standard output cannot be resumed
+    empty.txt missing.txt
+      no input could be read:
+      `empty.txt` is empty
+      cannot read `missing.txt`: check the name and the permissions: No such file or directory (os error 2)
+    ada.txt --transcript eve
+      no input holds a transcript `eve`; there are `ada`
+    ada.txt --sessions 2
+      there are no messages to extract from
+      hint: check `--transcript` and `--sessions`
+    ada.txt ben.txt --layout dimmem
+      layout `dimmem` holds one conversation, and 2 were selected
+      hint: choose one with `--transcript ID`
+    ada.txt --adapter nowhere
+      cannot read `nowhere`: No such file or directory (os error 2)
+    ");
+    assert_eq!(place.names(), ["ada.txt", "ben.txt", "empty.txt"]);
+}
+
+#[test]
+fn an_unreadable_input_is_skipped_and_told() {
+    let place = Place::new();
+    let (summary, stdout) = place.run("missing.txt ben.txt", &Fake::default()).unwrap();
+    assert_eq!(stdout.lines().count(), 1);
+    assert_eq!(summary.exit_code(), 1);
+    insta::assert_snapshot!(place.summary(summary), @"
+    1 transcript, 1 window: 1 done
+    1 record
+    100 tokens in, 20 out, 40.0 a second; 1.0 s
+    skipped: cannot read `missing.txt`: check the name and the permissions: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn the_bank_layout_holds_one_conversation() {
+    let place = Place::new();
+    place
+        .run(
+            "ada.txt ben.txt --transcript ben --layout dimmem --out bank.json",
+            &Fake::default(),
+        )
+        .unwrap();
+    insta::assert_snapshot!(place.read("bank.json"), @r#"
+    {
+      "source_record_dir": "ben",
+      "memory_count": 1,
+      "memories": [
+        {
+          "window_index": 0,
+          "source_id": 3,
+          "source_time": "2024-03-04T18:03:00",
+          "source_speaker": "Mina",
+          "memory_index": 0,
+          "content": "It was said: sentence 3 of ben.txt",
+          "dimension": {
+            "memory_type": "fact",
+            "time": "",
+            "location": "",
+            "reason": "",
+            "purpose": "",
+            "keywords": []
+          }
+        }
+      ]
+    }
+    "#);
+}
+
+#[test]
+fn transcripts_of_one_name_stay_apart() {
+    let place = Place::new();
+    fs::create_dir(place.path("again")).unwrap();
+    place.talk("again/ben.txt", 3);
+    let job = place.prepare("ben.txt again/ben.txt").unwrap();
+    insta::assert_snapshot!(job.problems(), @"warning: another input holds a transcript `ben`; this one is called `ben~2`");
+    let (summary, stdout) = place
+        .run("ben.txt again/ben.txt", &Fake::default())
+        .unwrap();
+    assert_eq!(
+        (
+            summary.transcripts,
+            stdout.matches("\"transcript\":\"ben~2\"").count()
+        ),
+        (2, 1)
+    );
+}
+
+#[test]
+fn windows_are_shown_without_a_model() {
+    let place = Place::new();
+    let line = place.line("ada.txt --window 4 --overlap 1 --instruction short");
+    let mut text = Vec::new();
+    let count = |messages: &[ChatMessage]| Ok(Fake::default().count_tokens(messages)?);
+    super::super::show(&line.input, false, Some(&count), &mut text).unwrap();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap(), @"
+    # ada window 0: 4 messages, turns S1:1 to S1:4, 47 tokens
+    ## system
+    Extract the lasting memories in this conversation as JSON, in its language. Use names for people and dates for times.
+    ## user
+    [2024-03-04 Mon 18:01]
+    1 Mina: sentence 1 of ada.txt
+    2 Mina: sentence 2 of ada.txt
+    3 Mina: sentence 3 of ada.txt
+    4 Mina: sentence 4 of ada.txt
+
+    # ada window 1: 4 messages, turns S1:4 to S1:7, 1 of them for context, 52 tokens
+    ## system
+    Extract the lasting memories in this conversation as JSON, in its language. Use names for people and dates for times.
+    ## user
+    Extract from message 2 on.
+    [2024-03-04 Mon 18:04]
+    1 Mina: sentence 4 of ada.txt
+    2 Mina: sentence 5 of ada.txt
+    3 Mina: sentence 6 of ada.txt
+    4 Mina: sentence 7 of ada.txt
+    ");
+
+    let mut json = Vec::new();
+    super::super::show(&line.input, true, None, &mut json).unwrap();
+    insta::assert_snapshot!(String::from_utf8(json).unwrap().lines().last().unwrap(), @r#"{"transcript":"ada","window":1,"overlap":1,"messages":[{"number":1,"session":"S1","turn":"S1:4","speaker":"Mina","time":"2024-03-04T18:04:00"},{"number":2,"session":"S1","turn":"S1:5","speaker":"Mina","time":"2024-03-04T18:05:00"},{"number":3,"session":"S1","turn":"S1:6","speaker":"Mina","time":"2024-03-04T18:06:00"},{"number":4,"session":"S1","turn":"S1:7","speaker":"Mina","time":"2024-03-04T18:07:00"}],"prompt":[{"role":"system","content":"Extract the lasting memories in this conversation as JSON, in its language. Use names for people and dates for times."},{"role":"user","content":"Extract from message 2 on.\n[2024-03-04 Mon 18:04]\n1 Mina: sentence 4 of ada.txt\n2 Mina: sentence 5 of ada.txt\n3 Mina: sentence 6 of ada.txt\n4 Mina: sentence 7 of ada.txt"}]}"#);
+}
