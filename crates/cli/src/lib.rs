@@ -1,3 +1,23 @@
 //! What memloom's programs share.
 
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
 pub mod extract;
+pub mod models;
+pub mod progress;
+
+/// Ends a program: prints the error with its causes and gives 2, "could not run". A reader that
+/// closed its end of our output is no error.
+pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    let error = match outcome {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    let io = error.downcast_ref::<std::io::Error>();
+    if io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {}", mem_remote::chain(error.as_ref()));
+    ExitCode::from(2)
+}

@@ -1,0 +1,9 @@
+//! Whole fetches against fake sources: a pip that is a shell script, a hub on the loopback
+//! interface, a cache laid out by hand. Nothing leaves this machine.
+#![cfg(unix)]
+
+mod cache;
+mod hub;
+mod local;
+mod pip;
+mod support;
