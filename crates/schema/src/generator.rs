@@ -40,7 +40,7 @@ pub struct Request<'a> {
     /// Choice of tokens.
     pub sampling: Sampling,
     /// Asked with the reply so far whenever it grows; `true` ends it ([`Finish::Stopped`]).
-    pub stop: Option<&'a dyn Fn(&str) -> bool>,
+    pub stop: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
 }
 
 /// Why a reply ended.

@@ -409,7 +409,7 @@ impl Metrics {
                 self.first_eval
             };
         }
-        let write = || {
+        let mut write = || {
             let mut line = serde_json::to_vec(event)?;
             line.push(b'\n');
             self.file.write_all(&line)
