@@ -3,9 +3,12 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+pub mod device;
 pub mod extract;
+pub mod memory;
 pub mod models;
 pub mod progress;
+pub mod sft;
 
 /// Ends a program: prints the error with its causes and gives 2, "could not run". A reader that
 /// closed its end of our output is no error.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mem_cli::{exit_code, models};
+use mem_cli::{exit_code, models, sft};
 
 /// Fetch language models and fine-tune them to extract memories
 #[derive(Parser)]
@@ -17,10 +17,13 @@ struct Arguments {
 enum Command {
     /// List, fetch and verify the models of the catalogue
     Models(models::Arguments),
+    /// Fine-tune an adapter to extract memories, after a recipe
+    Sft(sft::Arguments),
 }
 
 fn main() -> ExitCode {
     exit_code(match Arguments::parse().command {
         Command::Models(arguments) => models::run(arguments),
+        Command::Sft(arguments) => sft::run(arguments),
     })
 }
