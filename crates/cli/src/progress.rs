@@ -60,6 +60,10 @@ impl Progress for Bar {
         (self.what, self.total, self.arrived) = (what.to_owned(), total_bytes, 0);
         self.last_line = Instant::now();
         if !self.terminal {
+            match total_bytes {
+                Some(total) => eprintln!("{what}: {}", DecimalBytes(total)),
+                None => eprintln!("{what}"),
+            }
             return;
         }
         let (bar, template) = match total_bytes {

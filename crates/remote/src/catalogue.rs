@@ -329,7 +329,7 @@ mod tests {
         let error = find("qwen2.5-coder-0.5").unwrap_err().to_string();
         assert_eq!(
             error,
-            "no model is called `qwen2.5-coder-0.5`; did you mean `qwen2.5-coder-0.5b`?; \
+            "no model is called `qwen2.5-coder-0.5` (did you mean `qwen2.5-coder-0.5b`?); \
              `memtrain models list` shows all"
         );
         assert!(

@@ -208,7 +208,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 fn did_you_mean(nearest: &Option<String>) -> String {
     nearest
         .as_ref()
-        .map(|name| format!("; did you mean `{name}`?"))
+        .map(|name| format!(" (did you mean `{name}`?)"))
         .unwrap_or_default()
 }
 

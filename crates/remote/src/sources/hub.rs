@@ -5,6 +5,7 @@
 //! arrives; when it falls silent it is left behind, and the process takes it along at its end.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -165,6 +166,11 @@ impl Remote {
                 Ok(Event::Began(bytes)) => progress.begin("", Some(bytes)),
                 Ok(Event::Arrived(bytes)) => progress.advance(bytes),
                 Ok(Event::Ended(Ok(value))) => return Ok(value),
+                Ok(Event::Ended(Err(ApiError::IoError(source))))
+                    if source.kind() == ErrorKind::StorageFull =>
+                {
+                    return Err(Error::write(&self.cache)(source));
+                }
                 Ok(Event::Ended(Err(source))) => {
                     let (what, endpoint) = (what.to_owned(), self.endpoint.clone());
                     return Err(Error::Hub {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -215,10 +215,13 @@ impl Download<'_> {
             fs::remove_dir_all(&self.folder).map_err(Error::write(&self.folder))?;
         }
         fs::create_dir_all(&temporary).map_err(Error::write(&temporary))?;
-        let log = self.folder.join("log.txt");
-        let status = self.watch(self.spawn(&temporary, &log)?, arrived)?;
+        let mut child = self.spawn(&temporary)?;
+        let stderr = child.stderr.take();
+        let words = thread::spawn(move || stderr.map(read_words).unwrap_or_default());
+        let status = self.watch(child, arrived)?;
+        let words = words.join().unwrap_or_default();
         if !status.success() {
-            return Err(self.failed(account(&log)));
+            return Err(self.account(&words));
         }
         let wheels = super::list(&self.folder)?;
         match wheels.iter().find(|path| path.ends_with(".whl")) {
@@ -227,9 +230,7 @@ impl Download<'_> {
         }
     }
 
-    fn spawn(&self, temporary: &Path, log: &Path) -> Result<Child, Error> {
-        let output = File::create(log).map_err(Error::write(log))?;
-        let errors = output.try_clone().map_err(Error::write(log))?;
+    fn spawn(&self, temporary: &Path) -> Result<Child, Error> {
         let mut command = Command::new(&self.pip[0]);
         command.args(&self.pip[1..]);
         command.args([
@@ -251,7 +252,10 @@ impl Download<'_> {
             .arg(&self.requirement);
         // pip's temporary files are large: they belong on the models' disk, not in /tmp.
         command.env("TMPDIR", temporary);
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::PipMissing,
             _ => self.failed(error.to_string()),
@@ -273,11 +277,35 @@ impl Download<'_> {
     }
 
     fn failed(&self, account: String) -> Error {
-        Error::Pip {
-            package: self.requirement.clone(),
-            account,
-        }
+        let package = self.requirement.clone();
+        Error::Pip { package, account }
     }
+
+    /// What pip said of its failure: its error lines, or else its last line. A full disk is told
+    /// apart, since no other source helps against it.
+    fn account(&self, words: &str) -> Error {
+        if words.contains("No space left on device") {
+            return Error::write(&self.folder)(ErrorKind::StorageFull.into());
+        }
+        // `Exception:` announces a trace, whose last line tells more.
+        let errors = words
+            .lines()
+            .filter_map(|line| line.strip_prefix("ERROR: "));
+        let errors: Vec<&str> = errors.filter(|line| *line != "Exception:").collect();
+        if !errors.is_empty() {
+            return self.failed(errors.join("; "));
+        }
+        let last = words.lines().rfind(|line| !line.trim().is_empty());
+        self.failed(last.unwrap_or("it gave no reason").trim().to_owned())
+    }
+}
+
+/// All that pip writes to its standard error, read while it runs lest it wait for us.
+fn read_words(mut stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    // What was read before an error is still worth showing.
+    let _ = stderr.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The largest file pip is writing: it holds a wheel once as a temporary and once at the end.
@@ -287,25 +315,4 @@ fn size_below(folder: &Path) -> u64 {
         .iter()
         .filter_map(|path| fs::metadata(folder.join(path)).ok());
     sizes.map(|meta| meta.len()).max().unwrap_or(0)
-}
-
-/// pip's own words for a failure: its error lines, or else its last line.
-fn account(log: &Path) -> String {
-    let mut bytes = Vec::new();
-    let read = File::open(log).and_then(|mut file| file.read_to_end(&mut bytes));
-    let text = String::from_utf8_lossy(&bytes);
-    let errors: Vec<&str> = text
-        .lines()
-        .filter_map(|l| l.strip_prefix("ERROR: "))
-        .collect();
-    match (read, errors.is_empty()) {
-        (Err(error), _) => error.to_string(),
-        (Ok(_), false) => errors.join("; "),
-        (Ok(_), true) => text
-            .lines()
-            .last()
-            .unwrap_or("it wrote nothing")
-            .trim()
-            .to_owned(),
-    }
 }

@@ -178,6 +178,26 @@ fn a_wheel_that_lacks_its_member_or_is_no_archive_is_named() {
 }
 
 #[test]
+fn a_disk_that_fills_up_under_pip_is_told_as_such_and_a_trace_by_its_last_line() {
+    let world = world_with_pip();
+    let pip = world.path("pip");
+    let full = "OSError: [Errno 28] No space left on device";
+    for (last, full) in [(full, true), ("KeyError: 'x'", false)] {
+        let script =
+            format!("#!/bin/sh\ncat >&2 <<E\nERROR: Exception:\n  trace\n{last}\nE\nexit 2\n");
+        fs::write(&pip, script).unwrap();
+        let error = world.fetch(Source::Pip).unwrap_err();
+        assert_eq!(matches!(error, Error::Write { .. }), full, "{error}");
+        let told = if full {
+            "the disk is full"
+        } else {
+            "`tiny-part1==1.0`: KeyError: 'x'"
+        };
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
 fn without_pip_the_error_says_what_to_install() {
     let mut world = World::new();
     world.pip = Some(world.path("no-such-pip"));
