@@ -8,7 +8,6 @@ use std::sync::Arc;
 use llguidance::{
     Matcher, ParserFactory,
     api::TopLevelGrammar,
-    earley::SlicedBiasComputer,
     toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenizerEnv},
 };
 use serde_json::{Value, json};
@@ -44,8 +43,7 @@ impl ConstraintFactory {
             ff_tokens: true,
             ..Default::default()
         };
-        let slices = SlicedBiasComputer::json_slices();
-        let mut parsers = ParserFactory::new(&environment, capabilities, &slices)
+        let mut parsers = ParserFactory::new(&environment, capabilities, &tidy_slices())
             .map_err(|error| fail(error.to_string()))?;
         parsers.quiet();
         // Otherwise each message carries the whole grammar and the tokens so far.
@@ -62,9 +60,13 @@ impl ConstraintFactory {
     pub fn constraint(&self, schema: &Value) -> Result<Constraint> {
         let mut schema = schema.clone();
         if let Some(fields) = schema.as_object_mut() {
-            fields.entry("x-guidance").or_insert_with(
-                || json!({ "whitespace_flexible": false, "json_allowed_escapes": "nrt\"\\" }),
-            );
+            let guidance = fields.entry("x-guidance").or_insert_with(|| json!({}));
+            if let Some(options) = guidance.as_object_mut() {
+                options.entry("whitespace_flexible").or_insert(json!(false));
+                options
+                    .entry("json_allowed_escapes")
+                    .or_insert(json!("nrt\"\\"));
+            }
         }
         let parser = self
             .parsers
@@ -81,6 +83,19 @@ impl ConstraintFactory {
             accepted: 0,
         })
     }
+}
+
+/// Parts of the vocabulary that the engine allows as a whole where the grammar takes all of their
+/// words, instead of walking through each: inside a string that is nearly all tokens.
+///
+/// They fit the texts of [`mem_schema::reply_schema::reply_schema`]: visible characters, at most
+/// one blank between two. The short one serves near the end of a bounded text, where the long one
+/// no longer fits. With them the median mask over Qwen's 151,936 tokens takes 0.13 ms; without,
+/// and with llguidance's own `json_slices`, which expect unrestricted text, 1.7 ms (2 cores,
+/// unquiet). Each costs some 10 MB.
+fn tidy_slices() -> [String; 2] {
+    let visible = r#"[^"\\\s\x00-\x1f\x7f-\x9f]"#;
+    [10, 30].map(|most| format!("( ?{visible}){{1,{most}}}"))
 }
 
 /// Where one reply stands in its grammar.
@@ -198,6 +213,11 @@ impl TokenizerEnv for Vocabulary {
 
 #[cfg(test)]
 mod tests {
+    use mem_schema::{
+        reply_schema::reply_schema,
+        transcript::{Kind, Role},
+        window::{Message, Window},
+    };
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha12Rng;
 
@@ -342,6 +362,39 @@ mod tests {
         assert_eq!(left, ends);
     }
 
+    /// Without the slice each mask inside a text takes ten times as long.
+    #[test]
+    fn texts_of_the_reply_schema_are_masked_by_the_slice() {
+        let window = Window {
+            transcript_id: "t".to_owned(),
+            kind: Kind::Dialogue,
+            index: 0,
+            overlap_count: 0,
+            messages: vec![Message {
+                number: 1,
+                global_index: 1,
+                session_id: "S1".to_owned(),
+                session_local_index: 1,
+                turn_id: "S1:1".to_owned(),
+                speaker: "Mina".to_owned(),
+                role: Role::User,
+                time: None,
+                text: "Hi".to_owned(),
+            }],
+        };
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let mut constraint = factory.constraint(&reply_schema(&window)).unwrap();
+        let mut logits = vec![0.0; 640];
+        for (text, slices) in [(r#"{"memories":["#, 0), (r#"{"source_id":1,"content":"Mina"#, 1)] {
+            let ids = tokenizer.encode_text(text).unwrap();
+            assert_eq!(constraint.try_accept(&ids).unwrap(), ids.len(), "{text}");
+            constraint.mask(&mut logits).unwrap();
+            let applied = constraint.matcher.last_step_stats().unwrap().slices_applied;
+            assert_eq!(applied, slices, "{text}");
+        }
+    }
+
     #[test]
     fn acceptance_stops_where_the_schema_is_left() {
         let tokenizer = tiny();
@@ -399,7 +452,10 @@ mod tests {
             .constraint(&json!({ "enum": large }))
             .err()
             .map(|error| error.to_string());
-        println!("{error:?}");
+        assert!(
+            error.is_some_and(|error| error.starts_with("the reply's JSON schema")),
+            "too large"
+        );
     }
 
     #[test]
