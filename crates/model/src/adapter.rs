@@ -182,7 +182,7 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
         candle_core::safetensors::load(&path, &Device::Cpu).map_err(|source| Error::Weight {
             path: path.clone(),
             tensor: "header".to_owned(),
-            source,
+            source: Box::new(source),
         })?;
     let tensors = tensors
         .into_iter()

@@ -211,7 +211,10 @@ impl ModelConfig {
             self.kv_heads,
             self.head_dim,
         ];
-        if sizes.contains(&0) || self.heads % self.kv_heads != 0 || self.head_dim % 2 != 0 {
+        if sizes.contains(&0)
+            || !self.heads.is_multiple_of(self.kv_heads)
+            || !self.head_dim.is_multiple_of(2)
+        {
             return Err(unsupported(
                 path,
                 format!("sizes that do not fit together: {self:?}"),

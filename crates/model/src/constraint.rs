@@ -386,7 +386,10 @@ mod tests {
         let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
         let mut constraint = factory.constraint(&reply_schema(&window)).unwrap();
         let mut logits = vec![0.0; 640];
-        for (text, slices) in [(r#"{"memories":["#, 0), (r#"{"source_id":1,"content":"Mina"#, 1)] {
+        for (text, slices) in [
+            (r#"{"memories":["#, 0),
+            (r#"{"source_id":1,"content":"Mina"#, 1),
+        ] {
             let ids = tokenizer.encode_text(text).unwrap();
             assert_eq!(constraint.try_accept(&ids).unwrap(), ids.len(), "{text}");
             constraint.mask(&mut logits).unwrap();

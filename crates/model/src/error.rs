@@ -143,7 +143,7 @@ pub enum Error {
         /// Name in HF checkpoints.
         tensor: String,
         /// Why.
-        source: candle_core::Error,
+        source: Box<candle_core::Error>,
     },
     /// An adapter that does not fit the model.
     #[error("the adapter cannot be used: {0}")]

@@ -71,7 +71,7 @@ impl Weights {
         Error::Weight {
             path: self.path.clone(),
             tensor: tensor.to_owned(),
-            source,
+            source: Box::new(source),
         }
     }
 
@@ -140,7 +140,7 @@ impl Weights {
         };
         let dtype = info.ggml_dtype;
         let elements = info.shape.elem_count();
-        if info.shape.dims().last() != Some(&cols) || cols % dtype.block_size() != 0 {
+        if info.shape.dims().last() != Some(&cols) || !cols.is_multiple_of(dtype.block_size()) {
             candle_core::bail!(
                 "expected rows of {cols} weights, found shape {:?} in {dtype:?}",
                 info.shape
@@ -219,7 +219,7 @@ fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     let files = unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::Weight {
         path: path.to_owned(),
         tensor: "header".to_owned(),
-        source,
+        source: Box::new(source),
     })?;
     // Some exports keep `tie_word_embeddings` at its default although they store no head.
     config.tied_head |= files.get("lm_head.weight").is_err();
@@ -234,7 +234,7 @@ fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
     let content = gguf_file::Content::read(&mut file).map_err(|source| Error::Weight {
         path: path.to_owned(),
         tensor: "header".to_owned(),
-        source,
+        source: Box::new(source),
     })?;
     let vocab_size = content
         .tensor_infos
