@@ -57,7 +57,21 @@ impl DeviceKind {
 pub fn load(path: &Path, device: DeviceKind) -> Result<(Model, ChatEncoder)> {
     let (device, dtype) = device.open()?;
     let (weights, config) = Weights::open(path, &device, dtype)?;
-    let encoder = match weights.gguf_metadata() {
+    let encoder = encoder(path, &weights)?;
+    Ok((Model::load(&weights, config)?, encoder))
+}
+
+/// Opens the tokenizer and chat template of a model without loading its weights, to count tokens.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_encoder(path: &Path) -> Result<ChatEncoder> {
+    let (weights, _) = Weights::open(path, &Device::Cpu, DType::F32)?;
+    encoder(path, &weights)
+}
+
+fn encoder(path: &Path, weights: &Weights) -> Result<ChatEncoder> {
+    Ok(match weights.gguf_metadata() {
         Some(metadata) => ChatEncoder {
             tokenizer: Tokenizer::from_gguf(metadata)?,
             template: ChatTemplate::from_gguf(metadata)?,
@@ -66,8 +80,7 @@ pub fn load(path: &Path, device: DeviceKind) -> Result<(Model, ChatEncoder)> {
             tokenizer: Tokenizer::from_folder(path)?,
             template: ChatTemplate::from_folder(path)?,
         },
-    };
-    Ok((Model::load(&weights, config)?, encoder))
+    })
 }
 
 /// A model in this process.

@@ -1,3 +1,192 @@
 //! memextract: transcripts in, records out.
 
-fn main() {}
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use mem_cli::{
+    exit_code,
+    extract::{
+        self, Loaded, Output, Summary,
+        args::{DEFAULT_MODEL, InputArgs, OutputArgs},
+    },
+    models::resolve_model,
+};
+use mem_model::generate::{DeviceKind, LoadOptions, LocalGenerator, load_encoder};
+use mem_schema::generator::ChatMessage;
+
+const AFTER_HELP: &str = "\
+Sizes of windows, captions and instruction come from the flags, else from --preset, else from the
+adapter, else from the preset `small`. One record a line, in input order.
+
+Exit codes: 0 all done; 1 written, but inputs or windows are missing; 2 nothing was written;
+130 interrupted. After 1 and 130 the same command with --resume does what is missing.";
+
+/// Extract memory records from conversations with a local model
+#[derive(Parser)]
+#[command(
+    name = "memextract",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = AFTER_HELP
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Write the summary as JSON: to standard output, or to standard error where the records go there
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the windows and prompts that would be sent; with --model also their tokens
+    Windows {
+        #[command(flatten)]
+        input: InputArgs,
+        /// One JSON object a window
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Where the model runs.
+#[derive(Args, Clone, Copy)]
+struct MachineArgs {
+    /// Device that computes
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        default_value = "cpu",
+        help_heading = "Model"
+    )]
+    device: DeviceName,
+    /// Threads that compute [default: one for each core]
+    #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DeviceName {
+    /// This machine's processor
+    Cpu,
+    /// The first NVIDIA GPU; needs a build with the feature `cuda`
+    Cuda,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(threads) = arguments.machine.threads {
+        // SAFETY: nothing else runs yet that could read the environment at the same time.
+        unsafe { std::env::set_var("RAYON_NUM_THREADS", threads.to_string()) };
+    }
+    let outcome = match &arguments.command {
+        Some(Command::Windows { input, json }) => show_windows(input, *json),
+        None => extract(&arguments),
+    };
+    let (hint, reader_left) = match outcome
+        .as_ref()
+        .err()
+        .and_then(|error| error.downcast_ref())
+    {
+        Some(extract::Error::Stdout(io)) => (None, io.kind() == io::ErrorKind::BrokenPipe),
+        Some(error) => (error.hint(), false),
+        None => (None, false),
+    };
+    if reader_left {
+        return ExitCode::SUCCESS;
+    }
+    let code = exit_code(outcome);
+    if let Some(hint) = hint {
+        eprintln!("hint: {hint}");
+    }
+    code
+}
+
+fn show_windows(input: &InputArgs, json: bool) -> anyhow::Result<ExitCode> {
+    let encoder = input
+        .model
+        .as_deref()
+        .map(|model| anyhow::Ok(load_encoder(&resolve_model(model)?)?))
+        .transpose()?;
+    let count = encoder.as_ref().map(|encoder| {
+        move |messages: &[ChatMessage]| anyhow::Ok(encoder.encode_prompt(messages)?.len())
+    });
+    let count = count
+        .as_ref()
+        .map(|count| count as extract::CountTokens<'_>);
+    let problems = extract::show(input, json, count, &mut io::stdout().lock())?;
+    eprint!("{problems}");
+    Ok(ExitCode::from(u8::from(!problems.unreadable.is_empty())))
+}
+
+fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let mut job = extract::prepare(&arguments.input, &arguments.output)?;
+    eprint!("{}", job.problems());
+    let model = resolve_model(arguments.input.model.as_deref().unwrap_or(DEFAULT_MODEL))?;
+    let (device, device_name) = match arguments.machine.device {
+        DeviceName::Cpu => (DeviceKind::Cpu, "cpu"),
+        DeviceName::Cuda => (DeviceKind::Cuda, "cuda"),
+    };
+    job.begin(&format!(
+        "{} on {device_name}",
+        extract::model_state(&model)?
+    ))?;
+    let options = LoadOptions {
+        model,
+        adapter: arguments.input.adapter.clone(),
+        device,
+    };
+    let load = || {
+        let generator = LocalGenerator::load(&options)?;
+        let context_tokens = Some(generator.context_length());
+        Ok(Loaded {
+            generator,
+            context_tokens,
+        })
+    };
+    listen_for_interrupts();
+    let summary = job.run(load, &INTERRUPTED, &mut io::stdout().lock())?;
+    print_summary(&summary, arguments)?;
+    Ok(ExitCode::from(summary.exit_code()))
+}
+
+/// Set by the first Ctrl-C, which ends the run after the current token.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+fn listen_for_interrupts() {
+    let listening = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping; once more to stop at once");
+    });
+    if let Err(error) = listening {
+        eprintln!("warning: Ctrl-C will end the run at once: {error}");
+    }
+}
+
+fn print_summary(summary: &Summary, arguments: &Arguments) -> anyhow::Result<()> {
+    if !arguments.json {
+        eprintln!("{summary}");
+        return Ok(());
+    }
+    let json = serde_json::to_string_pretty(summary)?;
+    if Output::parse(arguments.output.out.as_deref()) == Output::Stdout {
+        eprintln!("{json}");
+    } else {
+        writeln!(io::stdout(), "{json}").context("cannot write the summary to standard output")?;
+    }
+    Ok(())
+}

@@ -8,6 +8,9 @@ use mem_schema::readers::Format;
 
 use super::{Layout, Sessions};
 
+/// Model that is used where none is named.
+pub const DEFAULT_MODEL: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m";
+
 /// Which conversations, and how they are shown to the model.
 #[derive(Args, Debug, Clone)]
 pub struct InputArgs {
@@ -49,6 +52,7 @@ pub struct InputArgs {
     )]
     pub instruction: InstructionArg,
     /// Model: a name of the catalogue (see `memtrain models list`), a model folder or a GGUF file
+    /// [default: qwen2.5-coder-0.5b-instruct-q4_k_m]
     #[arg(long, value_name = "NAME|PATH", help_heading = "Model")]
     pub model: Option<String>,
     /// Adapter folder written by `memtrain sft`

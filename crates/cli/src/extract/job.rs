@@ -58,7 +58,6 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
     }
     let mut fingerprint = Fingerprint::default();
     fingerprint.set("memloom", env!("CARGO_PKG_VERSION"));
-    fingerprint.set("`--max-new-tokens`", output_args.max_new_tokens);
     settings.describe(&mut fingerprint);
     inputs.describe(args, &mut fingerprint);
     if let Some(adapter) = &args.adapter {
@@ -78,7 +77,7 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
 }
 
 impl Job {
-    /// Takes over what an interrupted run did, if it is being resumed.
+    /// Takes over what an interrupted run did, if it is being resumed: every window that would go the same way again.
     /// `model` describes the weights and the device.
     ///
     /// # Errors
@@ -87,6 +86,8 @@ impl Job {
         self.fingerprint.set("model", model);
         if let Some(journal) = &mut self.journal {
             self.outcomes = journal.begin(&self.fingerprint)?;
+            self.outcomes
+                .retain(|_, outcome| outcome.holds_at(self.max_new_tokens));
         }
         Ok(())
     }
@@ -149,7 +150,7 @@ impl Job {
                 max_new_tokens: self.max_new_tokens,
                 interrupted,
             };
-            let outcome = task.run(loaded, &|tokens| progress.growing(tokens));
+            let outcome = task.run(loaded, &|characters| progress.growing(characters));
             let Some(outcome) = outcome else { break };
             progress.window(&window.transcript_id, window.index, &outcome);
             let entry = Entry { position, outcome };

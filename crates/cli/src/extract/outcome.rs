@@ -54,6 +54,17 @@ impl Outcome {
         matches!(self, Self::Done(_))
     }
 
+    /// Whether the window would end the same way with a limit of `max_new_tokens`, which may have been raised
+    /// since because replies were cut off.
+    pub(super) fn holds_at(&self, max_new_tokens: usize) -> bool {
+        let used = self.cost().new_tokens;
+        match self {
+            Self::Done(done) if done.finish == Finish::Length => used == max_new_tokens,
+            Self::Done(_) => used <= max_new_tokens,
+            Self::Failed(_) => false,
+        }
+    }
+
     /// What came of it.
     pub(super) fn records(&self) -> &[Record] {
         match self {

@@ -32,13 +32,13 @@ impl Progress {
         }
     }
 
-    /// A reply is growing: `tokens` so far.
-    pub(super) fn growing(&self, tokens: usize) {
+    /// A reply is growing: `characters` so far.
+    pub(super) fn growing(&self, characters: usize) {
         if let Some(bar) = &self.bar {
             bar.set_message(format!(
                 "{}; this one: {}",
                 self.state(),
-                count(tokens, "token")
+                count(characters, "character")
             ));
         }
     }

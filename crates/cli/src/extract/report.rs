@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::{Outcome, inputs::Unreadable, progress::duration};
 
+/// Failed windows that the text lists.
+const SHOWN: usize = 10;
+
 /// Figures of a run. Windows taken over from an earlier run count in all of them except `seconds`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
@@ -170,9 +173,16 @@ impl fmt::Display for Summary {
             transcript,
             window,
             reason,
-        } in &self.failed
+        } in self.failed.iter().take(SHOWN)
         {
             write!(f, "\nfailed: {transcript} window {window}: {reason}")?;
+        }
+        if self.failed.len() > SHOWN {
+            write!(
+                f,
+                "\nfailed: {} more, all listed with `--json`",
+                self.failed.len() - SHOWN
+            )?;
         }
         for unreadable in &self.inputs_failed {
             write!(f, "\nskipped: {unreadable}")?;

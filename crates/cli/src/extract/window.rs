@@ -1,7 +1,6 @@
 //! One window: prompt, reply, records.
 
 use std::{
-    cell::Cell,
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
@@ -35,11 +34,11 @@ pub(super) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Extracts from the window; none if it was interrupted. `growing` hears the tokens so far.
+    /// Extracts from the window; none if it was interrupted. `growing` hears the reply's length in characters.
     pub(super) fn run<G: Generator>(
         &self,
         loaded: &Loaded<G>,
-        growing: &dyn Fn(usize),
+        growing: &(dyn Fn(usize) + Sync),
     ) -> Option<Outcome> {
         if self.interrupted.load(Ordering::Relaxed) {
             return None;
@@ -84,7 +83,7 @@ impl Task<'_> {
     fn generate<G: Generator>(
         &self,
         loaded: &Loaded<G>,
-        growing: &dyn Fn(usize),
+        growing: &(dyn Fn(usize) + Sync),
     ) -> Result<Reply, String> {
         let messages = extraction_messages(self.window, self.instruction);
         if let Some(context_tokens) = loaded.context_tokens {
@@ -98,10 +97,8 @@ impl Task<'_> {
                 ));
             }
         }
-        let tokens = Cell::new(0);
         let stop = |text: &str| {
-            tokens.set(tokens.get() + 1);
-            growing(tokens.get());
+            growing(text.chars().count());
             self.interrupted.load(Ordering::Relaxed) || repeats_record(text)
         };
         let request = Request {

@@ -114,13 +114,10 @@ fn an_unfinished_run_is_neither_lost_nor_mixed_with_another() {
     ");
 
     place.talk("ben.txt", 4);
-    let changed = place.run(
-        &format!("{BOTH} --resume --max-new-tokens 50"),
-        &Fake::default(),
-    );
+    let changed = place.run(&format!("{BOTH} --resume --captions off"), &Fake::default());
     insta::assert_snapshot!(place.words(&changed.err().unwrap()), @"
     `out.jsonl.partial` belongs to a different run:
-      `--max-new-tokens` was 4096, now 50
+      captions was true, now false
       input 2 was `ben.txt` 6d92a0badce94703, now `ben.txt` f4a4fed7dbaab24b
     ");
     assert_eq!(place.read("out.jsonl.partial"), journal);
@@ -169,4 +166,54 @@ fn a_full_disk_is_told_and_the_journal_is_kept() {
         assert_eq!(fake.calls.get(), 1);
         assert!(!place.path("out.jsonl").exists());
     }
+}
+
+#[test]
+fn a_raised_limit_redoes_what_was_cut_off() {
+    let place = Place::new();
+    let cut = |call, request: &Request<'_>| {
+        let memory = memories(&[&last_message(request)]);
+        match call {
+            1 => Some(Ok(reply(r#"{"memories":[{"sour"#, Finish::Length))),
+            2 => Some(Ok(reply(&memory.replace("]}", ",{"), Finish::Length))),
+            _ => None,
+        }
+    };
+    let (summary, _) = place
+        .run(
+            &format!("{BOTH} --max-new-tokens 20"),
+            &Fake::answering(&cut),
+        )
+        .unwrap();
+    assert_eq!((summary.windows.failed, summary.windows.salvaged), (1, 1));
+    let fake = Fake::default();
+    let (summary, _) = place
+        .run(
+            &format!("{BOTH} --max-new-tokens 20 --resume"),
+            &Fake::answering(&cut),
+        )
+        .unwrap();
+    assert_eq!(
+        (summary.windows.resumed, summary.exit_code()),
+        (3, 0),
+        "the same limit keeps what was salvaged"
+    );
+
+    place
+        .run(
+            &format!("{BOTH} --max-new-tokens 20"),
+            &Fake::answering(&cut),
+        )
+        .unwrap();
+    let (summary, _) = place
+        .run(&format!("{BOTH} --max-new-tokens 40 --resume"), &fake)
+        .unwrap();
+    assert_eq!(
+        (
+            summary.windows.resumed,
+            summary.windows.salvaged,
+            fake.calls.get()
+        ),
+        (2, 0, 2)
+    );
 }

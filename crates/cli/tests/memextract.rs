@@ -1,0 +1,176 @@
+//! The program itself, with the tiny model of `mem-model`'s tests.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene may panic")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+/// Windows of three messages, and replies that the tiny model's context holds: some end, some are cut off.
+const SMALL: &str = "--window 3 --overlap 1 --instruction short --max-new-tokens 340";
+
+fn tiny_model() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/fixtures/tiny-qwen3")
+}
+
+/// A folder with one conversation of `messages` messages.
+fn talk(messages: usize) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let lines =
+        (0..messages).map(|n| format!("[2024-03-04 18:{:02}] Mina: sentence {n}\n", n % 60));
+    fs::write(folder.path().join("chat.txt"), lines.collect::<String>()).unwrap();
+    folder
+}
+
+fn command(folder: &TempDir, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memextract"));
+    command
+        .current_dir(folder.path())
+        .args(line.split_whitespace());
+    command
+}
+
+fn run(folder: &TempDir, line: &str) -> Output {
+    command(folder, line)
+        .arg("--model")
+        .arg(tiny_model())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn help_explains_everything() {
+    let folder = talk(1);
+    let help = |line| text(&command(&folder, line).output().unwrap().stdout);
+    insta::assert_snapshot!("help", help("--help"));
+    insta::assert_snapshot!("windows_help", help("windows --help"));
+}
+
+#[test]
+fn windows_are_counted_in_the_models_tokens() {
+    let folder = talk(4);
+    let shown = run(&folder, "windows chat.txt --window 3 --overlap 1 --json");
+    let lines = text(&shown.stdout);
+    let windows: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(windows.len(), 2);
+    assert!(
+        windows
+            .iter()
+            .all(|window| window["prompt_tokens"].as_u64().unwrap() > 100),
+        "{lines}"
+    );
+    assert_eq!(
+        (shown.status.code(), text(&shown.stderr)),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn the_summary_is_json_where_the_records_are_not() {
+    let folder = talk(4);
+    let ran = run(&folder, &format!("chat.txt --out out.jsonl --json {SMALL}"));
+    let summary: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(summary["windows"]["total"], 2);
+    assert!(
+        !text(&ran.stderr).contains("sentence"),
+        "no text of the conversation"
+    );
+    let ran = run(&folder, &format!("chat.txt --json {SMALL}"));
+    assert!(text(&ran.stderr).contains("\"total\": 2"));
+    for line in text(&ran.stdout).lines() {
+        serde_json::from_str::<mem_schema::record::Record>(line).unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_run_ends_with_2_and_a_hint() {
+    let folder = talk(1);
+    let ends = |line: &str| {
+        let ran = command(&folder, line)
+            .env("MEMLOOM_HOME", folder.path())
+            .output()
+            .unwrap();
+        assert_eq!(text(&ran.stdout), "");
+        (ran.status.code().unwrap(), text(&ran.stderr))
+    };
+    let (code, message) = ends("chat.txt --out nowhere/out.jsonl");
+    assert_eq!(code, 2);
+    insta::assert_snapshot!(message, @"
+    error: cannot write beside `nowhere/out.jsonl`: No such file or directory (os error 2)
+    hint: create the folder, or choose one that you may write to
+    ");
+    let (code, message) = ends("chat.txt --out out.jsonl --model nowhere/model.gguf");
+    assert_eq!(code, 2);
+    insta::assert_snapshot!(message, @"error: no file or folder `nowhere/model.gguf` exists");
+    let (code, message) = ends("");
+    assert_eq!(code, 2);
+    insta::assert_snapshot!(message, @"
+    error: the following required arguments were not provided:
+      <INPUT>...
+
+    Usage: memextract <INPUT>...
+
+    For more information, try '--help'.
+    ");
+    assert!(!folder.path().join("out.jsonl.partial").exists());
+}
+
+#[test]
+fn killed_and_resumed_the_file_is_the_same() {
+    let folder = talk(60);
+    let line = format!("chat.txt --out out.jsonl {SMALL}");
+    let out = folder.path().join("out.jsonl");
+    let whole = run(&folder, &line);
+    assert!(whole.status.code() < Some(2), "{}", text(&whole.stderr));
+    let expected = fs::read(&out).unwrap();
+    fs::remove_file(&out).unwrap();
+    let _ = fs::remove_file(folder.path().join("out.jsonl.partial"));
+
+    let mut child = command(&folder, &line)
+        .arg("--model")
+        .arg(tiny_model())
+        .spawn()
+        .unwrap();
+    wait_for_lines(&folder.path().join("out.jsonl.partial"), 5);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!out.exists(), "killed in the middle");
+
+    let refused = run(&folder, &line);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    let resumed = run(&folder, &format!("{line} --resume"));
+    assert_eq!(
+        resumed.status.code(),
+        whole.status.code(),
+        "{}",
+        text(&resumed.stderr)
+    );
+    assert_eq!(fs::read(&out).unwrap(), expected);
+}
+
+fn wait_for_lines(path: &Path, lines: usize) {
+    let started = Instant::now();
+    while fs::read(path).map_or(0, |bytes| {
+        bytes.iter().filter(|byte| **byte == b'\n').count()
+    }) < lines
+    {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "no windows were done"
+        );
+        sleep(Duration::from_millis(1));
+    }
+}
