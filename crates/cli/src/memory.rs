@@ -7,3 +7,15 @@ pub fn peak_bytes() -> Option<u64> {
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::peak_bytes;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_is_in_bytes() {
+        let bytes = peak_bytes().unwrap();
+        assert!((1_000_000..100_000_000_000).contains(&bytes), "{bytes}");
+    }
+}

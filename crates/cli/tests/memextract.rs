@@ -1,6 +1,9 @@
 //! The program itself, with the tiny model of `mem-model`'s tests.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot set its scene may panic")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set its scene may panic"
+)]
 
 use std::{
     fs,

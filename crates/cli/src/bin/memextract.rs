@@ -7,8 +7,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use clap::{Args, Parser, Subcommand, value_parser};
 use mem_cli::{
+    device::Device,
     exit_code,
     extract::{
         self, Loaded, Output, Summary,
@@ -71,18 +72,10 @@ struct MachineArgs {
         default_value = "cpu",
         help_heading = "Model"
     )]
-    device: DeviceName,
+    device: Device,
     /// Threads that compute [default: one for each core]
     #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..))]
     threads: Option<u16>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum DeviceName {
-    /// This machine's processor
-    Cpu,
-    /// The first NVIDIA GPU; needs a build with the feature `cuda`
-    Cuda,
 }
 
 fn main() -> ExitCode {
@@ -135,14 +128,9 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut job = extract::prepare(&arguments.input, &arguments.output)?;
     eprint!("{}", job.problems());
     let model = resolve_model(arguments.input.model.as_deref().unwrap_or(DEFAULT_MODEL))?;
-    let (device, device_name) = match arguments.machine.device {
-        DeviceName::Cpu => (DeviceKind::Cpu, "cpu"),
-        DeviceName::Cuda => (DeviceKind::Cuda, "cuda"),
-    };
-    job.begin(&format!(
-        "{} on {device_name}",
-        extract::model_state(&model)?
-    ))?;
+    let device = DeviceKind::from(arguments.machine.device);
+    let model_state = extract::model_state(&model)?;
+    job.begin(&format!("{model_state}, on {device:?}"))?;
     let options = LoadOptions {
         model,
         adapter: arguments.input.adapter.clone(),

@@ -9,6 +9,8 @@ use std::{
 
 use mem_schema::{generator::Generator, window::Window};
 
+use crate::memory::peak_bytes;
+
 use super::{
     Error, Fingerprint, Layout, Outcome, Output, Summary,
     args::{InputArgs, OutputArgs},
@@ -17,7 +19,6 @@ use super::{
     journal::{Entry, Journal},
     output::{replace, write_lines},
     progress::Progress,
-    report::peak_memory_bytes,
     settings::Settings,
     window::{Loaded, Task},
 };
@@ -122,7 +123,7 @@ impl Job {
         let mut summary = self.summary(resumed);
         self.finish(&mut summary, stdout)?;
         summary.seconds = started.elapsed().as_secs_f64();
-        summary.peak_memory_bytes = peak_memory_bytes();
+        summary.peak_memory_bytes = peak_bytes();
         Ok(summary)
     }
 

@@ -210,27 +210,9 @@ pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// High-water mark of this process's resident memory.
-pub(super) fn peak_memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_system_tells_the_peak_of_memory_in_bytes() {
-        if cfg!(target_os = "linux") {
-            let bytes = peak_memory_bytes().unwrap();
-            assert!((1_000_000..100_000_000_000).contains(&bytes), "{bytes}");
-        }
-    }
 
     #[test]
     fn programs_get_every_figure() {
