@@ -42,8 +42,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let recipe = Recipe::load(&arguments.config, &arguments.settings)?;
     let path = resolve_model(&recipe.model)?;
     let (model, encoder) = generate::load(&path, DeviceKind::from(arguments.device))?;
-    let examples = Examples::read(&recipe.data, &recipe.tuning(), &encoder, recipe.train.max_tokens)?;
-    examples.faults.iter().for_each(|fault| eprintln!("skipped: {}", mem_remote::chain(fault)));
+    let examples = Examples::read(
+        &recipe.data,
+        &recipe.tuning(),
+        &encoder,
+        recipe.train.max_tokens,
+    )?;
+    examples
+        .faults
+        .iter()
+        .for_each(|fault| eprintln!("skipped: {}", mem_remote::chain(fault)));
     let context = model.config().context_length;
     anyhow::ensure!(
         recipe.train.max_tokens <= context,
@@ -53,23 +61,43 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     announce(&recipe, &path, &examples, model.weight_bytes());
     save_recipe(&recipe)?;
     let mut progress = Progress::new(&recipe);
-    let outcome = sft::run(model, &base_name(&recipe.model, &path), &recipe, &examples, &mut |e| progress.show(e))?;
+    let outcome = sft::run(
+        model,
+        &base_name(&recipe.model, &path),
+        &recipe,
+        &examples,
+        &mut |e| progress.show(e),
+    )?;
     progress.end();
-    eprintln!("dev loss {:.4} before, {:.4} after", outcome.dev_loss_before, outcome.dev_loss_after);
+    eprintln!(
+        "dev loss {:.4} before, {:.4} after",
+        outcome.dev_loss_before, outcome.dev_loss_after
+    );
     if let Some(bytes) = peak_bytes() {
         eprintln!("peak memory {} MB", bytes / 1_000_000);
     }
-    eprintln!("adapter in `{}`; use it with `memextract --adapter`", outcome.adapter.display());
+    eprintln!(
+        "adapter in `{}`; use it with `memextract --adapter`",
+        outcome.adapter.display()
+    );
     if arguments.json {
         println!("{}", serde_json::to_string(&outcome)?);
     }
-    Ok(if examples.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if examples.faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
 /// A catalogue name as it is; of a path the last part, since a path means nothing on another machine.
 fn base_name(argument: &str, path: &Path) -> String {
     if Path::new(argument) == path {
-        return path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
     }
     argument.to_owned()
 }
@@ -78,32 +106,62 @@ fn base_name(argument: &str, path: &Path) -> String {
 fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usize) {
     let tokens = |examples: &[Example]| examples.iter().map(|e| e.encoded.ids.len()).sum::<usize>();
     let supervised = |examples: &[Example]| {
-        examples.iter().map(|e| e.encoded.ids.len() - e.encoded.prompt_len).sum::<usize>()
+        examples
+            .iter()
+            .map(|e| e.encoded.ids.len() - e.encoded.prompt_len)
+            .sum::<usize>()
     };
-    eprintln!("model {} ({} MB of weights)", path.display(), weight_bytes / 1_000_000);
+    eprintln!(
+        "model {} ({} MB of weights)",
+        path.display(),
+        weight_bytes / 1_000_000
+    );
     eprintln!("seed {}", recipe.seed);
     for (name, part) in [("train", &examples.train), ("dev", &examples.dev)] {
-        eprintln!("{name}: {} examples, {} tokens, {} supervised", part.len(), tokens(part), supervised(part));
+        eprintln!(
+            "{name}: {} examples, {} tokens, {} supervised",
+            part.len(),
+            tokens(part),
+            supervised(part)
+        );
     }
     if !examples.too_long.is_empty() {
-        let longest = examples.too_long.iter().map(|(_, tokens)| *tokens).max().unwrap_or(0);
+        let longest = examples
+            .too_long
+            .iter()
+            .map(|(_, tokens)| *tokens)
+            .max()
+            .unwrap_or(0);
         let count = examples.too_long.len();
-        eprintln!("left out: {count} examples longer than {} tokens (longest {longest})", recipe.train.max_tokens);
+        eprintln!(
+            "left out: {count} examples longer than {} tokens (longest {longest})",
+            recipe.train.max_tokens
+        );
     }
     if examples.labels_left_out > 0 {
-        eprintln!("left out: {} labels beyond the reply's bounds", examples.labels_left_out);
+        eprintln!(
+            "left out: {} labels beyond the reply's bounds",
+            examples.labels_left_out
+        );
     }
     let t = &recipe.train;
     let seen = t.steps * t.batch_examples;
     let epochs = seen as f64 / examples.train.len() as f64;
-    eprintln!("{} steps of {} examples: {seen} examples, {epochs:.2} epochs", t.steps, t.batch_examples);
+    eprintln!(
+        "{} steps of {} examples: {seen} examples, {epochs:.2} epochs",
+        t.steps, t.batch_examples
+    );
 }
 
 /// Leaves the resolved settings in the run folder.
 fn save_recipe(recipe: &Recipe) -> Result<()> {
     let folder = &recipe.output;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
-    Ok(mem_model::adapter::write_beside(&folder.join("recipe.toml"), toml::to_string(recipe)?.as_bytes())?)
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create `{}`", folder.display()))?;
+    Ok(mem_model::adapter::write_beside(
+        &folder.join("recipe.toml"),
+        toml::to_string(recipe)?.as_bytes(),
+    )?)
 }
 
 /// A bar on a terminal, a line a step elsewhere.
@@ -124,19 +182,32 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        Self { bar, tokens: 0, seconds: 0.0 }
+        Self {
+            bar,
+            tokens: 0,
+            seconds: 0.0,
+        }
     }
 
     fn show(&mut self, event: &Event) {
         match event {
-            Event::Step { step, steps, loss, rate, tokens, seconds, .. } => {
+            Event::Step {
+                step,
+                steps,
+                loss,
+                rate,
+                tokens,
+                seconds,
+                ..
+            } => {
                 self.tokens += tokens;
                 self.seconds += seconds;
                 let speed = self.tokens as f64 / self.seconds;
                 let per_step = self.seconds / self.tokens as f64 * *tokens as f64;
                 let left = Duration::from_secs_f64((steps - step) as f64 * per_step);
                 let left = indicatif::HumanDuration(left);
-                let state = format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} tokens/s, {left} left");
+                let state =
+                    format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} tokens/s, {left} left");
                 match &self.bar {
                     Some(bar) => {
                         bar.set_position(*step as u64);
@@ -145,8 +216,16 @@ impl Progress {
                     None => eprintln!("step {step}/{steps}: {state}"),
                 }
             }
-            Event::Eval { step, loss, examples, seconds, .. } => {
-                self.line(&format!("dev loss after {step} steps: {loss:.4} ({examples} examples, {seconds:.0} s)"));
+            Event::Eval {
+                step,
+                loss,
+                examples,
+                seconds,
+                ..
+            } => {
+                self.line(&format!(
+                    "dev loss after {step} steps: {loss:.4} ({examples} examples, {seconds:.0} s)"
+                ));
             }
             Event::Saved { step } => self.line(&format!("checkpoint after {step} steps")),
         }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::qwen::Model;
 use crate::sampling::Sampler;
 use crate::template::ChatTemplate;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{TextStream, Tokenizer};
 use crate::weights::Weights;
 
 /// Prompt tokens computed at once: bounds the memory of activations.
@@ -167,46 +167,24 @@ impl LocalGenerator {
             .transpose()?;
         let mut sampler = Sampler::new(request.sampling)?;
         let mut cache = KvCache::new(self.model.config().layers);
-        let mut text = Growing::default();
+        let mut text = TextStream::default();
         let mut pending = prompt.to_vec();
         let mut new_tokens = 0;
         let finish = loop {
             if new_tokens >= room {
                 break Finish::Length;
             }
-            let mut logits = self.feed(&pending, &mut cache)?;
-            if let Some(constraint) = &mut constraint {
-                constraint.mask(&mut logits)?;
-            }
-            let token = sampler.sample(&logits)?;
-            pending = vec![token];
-            if let Some(constraint) = &mut constraint {
-                constraint.accept(token)?;
-                // What the grammar leaves no choice about is fed together with the token before it.
-                let forced = constraint.forced_tokens()?;
-                constraint.try_accept(&forced)?;
-                pending.extend(forced);
-            }
-            let end = pending
-                .iter()
-                .position(|t| self.encoder.tokenizer.end_tokens().contains(t));
-            pending.truncate(
-                end.map_or(pending.len(), |at| at + 1)
-                    .min(room - new_tokens),
-            );
+            let logits = self.feed(&pending, &mut cache)?;
+            pending = self.choose(logits, &mut sampler, constraint.as_mut())?;
+            pending.truncate(room - new_tokens);
             new_tokens += pending.len();
-            let visible = if end.is_some_and(|at| at < pending.len()) {
-                pending.len() - 1
-            } else {
-                pending.len()
-            };
-            for &token in &pending[..visible] {
+            for &token in &pending {
                 text.push(self.encoder.tokenizer.visible_bytes(token));
             }
-            if visible < pending.len() {
+            if pending.last().is_some_and(|&token| self.is_end(token)) {
                 break Finish::End;
             }
-            if request.stop.is_some_and(|stop| stop(text.complete())) {
+            if request.stop.is_some_and(|stop| stop(text.text())) {
                 break Finish::Stopped;
             }
             if constraint.as_ref().is_some_and(Constraint::is_finished) {
@@ -214,11 +192,36 @@ impl LocalGenerator {
             }
         };
         Ok(Reply {
-            text: text.into_text(),
+            text: text.finish(),
             finish,
             prompt_tokens: prompt.len(),
             new_tokens,
         })
+    }
+
+    /// The next token, and behind it those that the grammar leaves no choice about: they are fed together.
+    fn choose(
+        &self,
+        mut logits: Vec<f32>,
+        sampler: &mut Sampler,
+        constraint: Option<&mut Constraint>,
+    ) -> Result<Vec<u32>> {
+        let Some(constraint) = constraint else {
+            return Ok(vec![sampler.sample(&logits)?]);
+        };
+        constraint.mask(&mut logits)?;
+        let mut tokens = vec![sampler.sample(&logits)?];
+        constraint.accept(tokens[0])?;
+        if !self.is_end(tokens[0]) && !constraint.is_finished() {
+            let forced = constraint.forced_tokens()?;
+            constraint.try_accept(&forced)?;
+            tokens.extend(forced);
+        }
+        Ok(tokens)
+    }
+
+    fn is_end(&self, token: u32) -> bool {
+        self.encoder.tokenizer.end_tokens().contains(&token)
     }
 }
 
@@ -234,28 +237,5 @@ impl Generator for LocalGenerator {
 
     fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize> {
         Ok(self.encoder.encode_prompt(messages)?.len())
-    }
-}
-
-/// Text that arrives in bytes; a character may be spread over tokens.
-#[derive(Default)]
-struct Growing(Vec<u8>);
-
-impl Growing {
-    fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    /// The text up to the last complete character.
-    fn complete(&self) -> &str {
-        match std::str::from_utf8(&self.0) {
-            Ok(text) => text,
-            Err(error) => std::str::from_utf8(&self.0[..error.valid_up_to()]).unwrap_or_default(),
-        }
-    }
-
-    fn into_text(self) -> String {
-        String::from_utf8(self.0)
-            .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     }
 }

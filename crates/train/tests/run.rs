@@ -1,0 +1,195 @@
+//! Whole runs on a tiny model and real scenario files.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use mem_model::generate::{DeviceKind, load};
+use mem_train::config::Recipe;
+use mem_train::error::Error;
+use mem_train::examples::Examples;
+use mem_train::sft::{self, Event, Outcome};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A recipe over one train and one dev scenario, in windows small enough for a tiny vocabulary.
+fn recipe(folder: &Path, settings: &[&str]) -> Recipe {
+    let data = folder.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let mut copied = [false; 2];
+    let scenarios = root().join("datasets/scenarios");
+    let mut files: Vec<PathBuf> = walk(&scenarios);
+    files.sort();
+    for file in files {
+        let id = file.file_stem().unwrap().to_str().unwrap();
+        let dev = mem_schema::scenario::Split::of(id) == mem_schema::scenario::Split::Dev;
+        if !std::mem::replace(&mut copied[usize::from(dev)], true) {
+            std::fs::copy(&file, data.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let path = folder.join("recipe.toml");
+    let text = format!(
+        "model = \"tiny\"\ndata = [{data:?}]\noutput = {:?}\nseed = 5\n\
+         [window]\nsize = 2\noverlap = 1\n[lora]\nr = 4\nalpha = 8\n\
+         [train]\nsteps = 6\nbatch_examples = 3\nmax_tokens = 2000\nlearning_rate = 5e-3\n\
+         warmup_steps = 2\neval_examples = 3\neval_every = 3\ncheckpoint_every = 2\n",
+        folder.join("run")
+    );
+    std::fs::write(&path, text).unwrap();
+    let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
+    Recipe::load(&path, &settings).unwrap()
+}
+
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                walk(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
+}
+
+fn run(recipe: &Recipe, observe: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
+    let (model, encoder) = load(
+        &root().join("crates/model/tests/fixtures/tiny-qwen2"),
+        DeviceKind::Cpu,
+    )
+    .unwrap();
+    let examples = Examples::read(
+        &recipe.data,
+        &recipe.tuning(),
+        &encoder,
+        recipe.train.max_tokens,
+    )?;
+    assert!(examples.faults.is_empty());
+    sft::run(model, "tiny", recipe, &examples, observe)
+}
+
+fn adapter(recipe: &Recipe) -> Vec<Vec<u8>> {
+    [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "memloom.json",
+    ]
+    .map(|file| std::fs::read(recipe.output.join("adapter").join(file)).unwrap())
+    .to_vec()
+}
+
+/// Metrics without the times.
+fn metrics(recipe: &Recipe) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(recipe.output.join(sft::METRICS)).unwrap();
+    let lines = text.lines().map(|line| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        value.as_object_mut().unwrap().remove("seconds");
+        value
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_killed_run_ends_with_the_same_bytes() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (straight, killed) = (recipe(one.path(), &[]), recipe(two.path(), &[]));
+    let outcome = run(&straight, &mut |_| {}).unwrap();
+    assert!(
+        outcome.dev_loss_after < outcome.dev_loss_before,
+        "{outcome:?}"
+    );
+    let at_step_five = catch_unwind(AssertUnwindSafe(|| {
+        run(&killed, &mut |event| {
+            assert!(!matches!(event, Event::Step { step: 5, .. }))
+        })
+    }));
+    assert!(at_step_five.is_err());
+    let mut first_step = None;
+    let resumed = run(&killed, &mut |event| {
+        if let Event::Step { step, .. } = event {
+            first_step.get_or_insert(*step);
+        }
+    });
+    assert_eq!(first_step, Some(5));
+    assert_eq!(resumed.unwrap().dev_loss_before, outcome.dev_loss_before);
+    assert!(adapter(&straight) == adapter(&killed), "adapters differ");
+    assert_eq!(metrics(&straight), metrics(&killed));
+    // Finished runs do nothing more.
+    run(&killed, &mut |event| panic!("{event:?}")).unwrap();
+    assert!(adapter(&straight) == adapter(&killed), "adapters differ");
+}
+
+#[test]
+fn another_recipe_does_not_continue_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&recipe(folder.path(), &["train.steps=1"]), &mut |_| {}).unwrap();
+    let changed = recipe(
+        folder.path(),
+        &["train.steps=1", "train.learning_rate=1e-3"],
+    );
+    let error = run(&changed, &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, Error::OtherRun { difference, .. } if difference.contains("learning_rate")),
+        "{error}"
+    );
+}
+
+#[test]
+fn settings_are_closed_checked_and_replaceable() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = |settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
+        Recipe::load(&folder.path().join("recipe.toml"), &settings)
+    };
+    let base = recipe(folder.path(), &[]);
+    assert_eq!(base.lora.targets.len(), 7);
+    let changed = set(&["lora.targets=[\"q_proj\"]", "model=other", "train.steps=9"]).unwrap();
+    assert_eq!(
+        (
+            changed.lora.targets.len(),
+            changed.model.as_str(),
+            changed.train.steps
+        ),
+        (1, "other", 9)
+    );
+    for wrong in [
+        "train.stepz=1",
+        "train.steps=0",
+        "window.overlap=2",
+        "lora.targets=[\"head\"]",
+        "train",
+        "seed.x=1",
+    ] {
+        assert!(set(&[wrong]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_malformed_scenario_is_skipped_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &[]);
+    std::fs::write(folder.path().join("data/broken.json"), "{\"scenario_id\": ").unwrap();
+    let (_, encoder) = load(
+        &root().join("crates/model/tests/fixtures/tiny-qwen2"),
+        DeviceKind::Cpu,
+    )
+    .unwrap();
+    let examples = Examples::read(&recipe.data, &recipe.tuning(), &encoder, 2000).unwrap();
+    assert_eq!(examples.scenarios, 2);
+    assert!(
+        examples.faults[0].to_string().contains("broken.json"),
+        "{}",
+        examples.faults[0]
+    );
+    let none = Examples::read(
+        &[folder.path().join("run")],
+        &recipe.tuning(),
+        &encoder,
+        2000,
+    );
+    assert!(matches!(none, Err(Error::Read { .. })));
+}
