@@ -72,6 +72,9 @@ build_tests() {
 fetch_model() {
     if [[ -n ${MEMLOOM_TEST_GGUF:-} ]]; then
         echo "MEMLOOM_TEST_GGUF is set: $MEMLOOM_TEST_GGUF"
+    elif [[ ! -x $target/debug/memtrain ]]; then
+        echo "error: there is no $target/debug/memtrain"
+        return 1
     elif MEMLOOM_TEST_GGUF=$("$target/debug/memtrain" models fetch "$MODEL"); then
         export MEMLOOM_TEST_GGUF
         echo "$MEMLOOM_TEST_GGUF"
@@ -81,15 +84,17 @@ fetch_model() {
     fi
 }
 
-junit=$target/nextest/default/junit.xml
+junit=target/nextest/default/junit.xml # nextest keeps its reports here, whatever CARGO_TARGET_DIR says
 doctests=$target/doctests.log
 rm -f "$junit" "$doctests"
 
 unit_tests() { cargo nextest run --workspace --locked --no-fail-fast; }
 doc_tests() { cargo test --workspace --locked --doc --no-fail-fast 2>&1 | tee "$doctests"; }
+data() { python3 datasets/check_scenario.py datasets/scenarios/*.json; }
 docs() { RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --locked --no-deps; }
 
 stage "Formatting" cargo fmt --all --check
+stage "Data (check_scenario.py)" data
 stage "Dependencies (cargo deny)" dependencies
 stage "Lints (clippy)" cargo clippy --workspace --locked --all-targets -- -D warnings
 stage "Documentation" docs

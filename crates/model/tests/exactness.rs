@@ -1,6 +1,8 @@
 //! The model against transformers and PEFT: tiny random Qwen2 and Qwen3 models and what the reference
 //! implementations compute with them (`scripts/fixtures/make_tiny.py`).
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,6 +1,8 @@
 //! Loss, gradients, clip and AdamW against PyTorch and PEFT in float64
 //! (`scripts/fixtures/make_tiny.py`), and the learning of eight examples by heart.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,5 +1,7 @@
 //! Whole runs on a tiny model and real scenario files.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
