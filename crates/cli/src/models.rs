@@ -108,6 +108,18 @@ pub fn resolve_model(argument: &str) -> Result<PathBuf> {
     resolve_in(argument, Places::from_env)
 }
 
+/// What a model is called where its path means nothing: a name of the catalogue in full, of a path the last part.
+pub fn model_name(argument: &str, path: &Path) -> String {
+    match catalogue::find(argument) {
+        Ok(model) if Path::new(argument) != path => model.name,
+        _ => path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    }
+}
+
 fn resolve_in(
     argument: &str,
     places: impl FnOnce() -> Result<Places, mem_remote::Error>,

@@ -15,7 +15,7 @@ use mem_train::sft::{self, Event};
 
 use crate::device::Device;
 use crate::memory::peak_bytes;
-use crate::models::resolve_model;
+use crate::models::{model_name, resolve_model};
 
 /// The arguments of `memtrain sft`.
 #[derive(Args)]
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut progress = Progress::new(&recipe);
     let outcome = sft::run(
         model,
-        &base_name(&recipe.model, &path),
+        &model_name(&recipe.model, &path),
         &recipe,
         &examples,
         &mut |e| progress.show(e),
@@ -88,18 +88,6 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     } else {
         ExitCode::from(1)
     })
-}
-
-/// A catalogue name as it is; of a path the last part, since a path means nothing on another machine.
-fn base_name(argument: &str, path: &Path) -> String {
-    if Path::new(argument) == path {
-        return path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-    }
-    argument.to_owned()
 }
 
 /// The arithmetic of the run, before anything is computed.

@@ -161,12 +161,12 @@ pub fn attach(
     Ok(())
 }
 
-/// Reads an adapter folder; tensors come as f32.
+/// Reads what the adapter in `folder` changes and on which model it was trained.
 ///
 /// # Errors
-/// When files are missing or malformed, or the adapter needs what is not implemented (DoRA, biases,
+/// When the file is missing or malformed, or the adapter needs what is not implemented (DoRA, biases,
 /// saved modules, patterns).
-pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<String, Tensor>)> {
+pub fn read_config(folder: &Path) -> Result<AdapterConfig> {
     let path = folder.join(CONFIG_FILE);
     let text = std::fs::read(&path).map_err(|source| Error::Read {
         path: path.clone(),
@@ -176,7 +176,15 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
         path: path.clone(),
         source,
     })?;
-    let config = checked(peft, &path)?;
+    checked(peft, &path)
+}
+
+/// Reads an adapter folder; tensors come as f32.
+///
+/// # Errors
+/// As for [`read_config`]; when the weights are missing or damaged.
+pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<String, Tensor>)> {
+    let config = read_config(folder)?;
     let path = folder.join(WEIGHTS_FILE);
     let tensors =
         candle_core::safetensors::load(&path, &Device::Cpu).map_err(|source| Error::Weight {

@@ -27,7 +27,7 @@ pub(crate) fn attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
         );
     }
     if !q.device().is_cpu() {
-        return composed(q, k, v, dims);
+        return composed(q, k, v);
     }
     let (q, k, v) = (q.contiguous()?, k.contiguous()?, v.contiguous()?);
     if q.track_op() || k.track_op() || v.track_op() {
@@ -38,7 +38,7 @@ pub(crate) fn attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
 }
 
 /// The same from differentiable Candle operations, for other devices.
-fn composed(q: &Tensor, k: &Tensor, v: &Tensor, dims: Dims) -> Result<Tensor> {
+pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
     let Dims {
         t,
         s,
@@ -46,7 +46,7 @@ fn composed(q: &Tensor, k: &Tensor, v: &Tensor, dims: Dims) -> Result<Tensor> {
         groups,
         d,
         scale,
-    } = dims;
+    } = Dims::new(q.dims3()?, k.dims3()?)?;
     // [T, H, D] -> [KV, H/KV * T, D]: the heads of a group share its keys.
     let q = q
         .reshape((t, groups, heads / groups, d))?

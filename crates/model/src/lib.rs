@@ -22,3 +22,5 @@ pub mod weights;
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod gradcheck;

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write as _},
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -15,8 +16,9 @@ use mem_cli::{
         self, Loaded, Output, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
-    models::resolve_model,
+    models::{model_name, resolve_model},
 };
+use mem_model::adapter::read_config;
 use mem_model::generate::{DeviceKind, LoadOptions, LocalGenerator, load_encoder};
 use mem_schema::generator::ChatMessage;
 
@@ -127,7 +129,7 @@ fn show_windows(input: &InputArgs, json: bool) -> anyhow::Result<ExitCode> {
 fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut job = extract::prepare(&arguments.input, &arguments.output)?;
     eprint!("{}", job.problems());
-    let model = resolve_model(arguments.input.model.as_deref().unwrap_or(DEFAULT_MODEL))?;
+    let model = choose_model(&arguments.input)?;
     let device = DeviceKind::from(arguments.machine.device);
     let model_state = extract::model_state(&model)?;
     job.begin(&format!("{model_state}, on {device:?}"))?;
@@ -148,6 +150,26 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let summary = job.run(load, &INTERRUPTED, &mut io::stdout().lock())?;
     print_summary(&summary, arguments)?;
     Ok(ExitCode::from(summary.exit_code()))
+}
+
+/// The model that was asked for, else the adapter's, else the default. An adapter on a model that it was not
+/// trained on is allowed, since one model has many names, but seldom meant.
+fn choose_model(input: &InputArgs) -> anyhow::Result<PathBuf> {
+    let adapter = input.adapter.as_deref().map(read_config).transpose()?;
+    let base = adapter
+        .map(|a| a.base_model)
+        .filter(|base| !base.is_empty());
+    let name = input
+        .model
+        .as_deref()
+        .or(base.as_deref())
+        .unwrap_or(DEFAULT_MODEL);
+    let path = resolve_model(name)?;
+    let name = model_name(name, &path);
+    if let Some(base) = base.filter(|base| *base != name) {
+        eprintln!("warning: the adapter was trained on `{base}`, the model is `{name}`");
+    }
+    Ok(path)
 }
 
 /// Set by the first Ctrl-C, which ends the run after the current token.

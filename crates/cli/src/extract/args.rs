@@ -52,7 +52,7 @@ pub struct InputArgs {
     )]
     pub instruction: InstructionArg,
     /// Model: a name of the catalogue (see `memtrain models list`), a model folder or a GGUF file
-    /// [default: qwen2.5-coder-0.5b-instruct-q4_k_m]
+    /// [default: the adapter's, else qwen2.5-coder-0.5b-instruct-q4_k_m]
     #[arg(long, value_name = "NAME|PATH", help_heading = "Model")]
     pub model: Option<String>,
     /// Adapter folder written by `memtrain sft`
