@@ -5,6 +5,7 @@ mod attention;
 pub mod cache;
 pub mod config;
 pub mod constraint;
+mod dot;
 pub mod encode;
 pub mod error;
 mod gemm;

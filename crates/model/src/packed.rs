@@ -5,6 +5,8 @@
 use candle_core::quantized::GgmlDType;
 use half::f16;
 
+use crate::dot::dot_scaled;
+
 /// A quantised matrix `[rows, cols]`; value = `scale * q - offset`.
 pub(crate) struct Packed {
     pub(crate) cols: usize,
@@ -110,64 +112,6 @@ impl Packed {
             }
         }
     }
-}
-
-/// `sum_g scale[g] * sum_{i in g} q[i] x[i]`, with the widest instructions that the CPU has.
-fn dot_scaled(group: usize, q: &[i8], scale: &[f32], x: &[f32]) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-            // SAFETY: the instructions were just detected.
-            return unsafe { dot_avx512(group, q, scale, x) };
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: the instructions were just detected.
-            return unsafe { dot_avx2(group, q, scale, x) };
-        }
-    }
-    dot_body::<false>(group, q, scale, x)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,fma")]
-fn dot_avx512(group: usize, q: &[i8], scale: &[f32], x: &[f32]) -> f32 {
-    dot_body::<true>(group, q, scale, x)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn dot_avx2(group: usize, q: &[i8], scale: &[f32], x: &[f32]) -> f32 {
-    dot_body::<true>(group, q, scale, x)
-}
-
-#[inline(always)]
-fn dot_body<const FMA: bool>(group: usize, q: &[i8], scale: &[f32], x: &[f32]) -> f32 {
-    match group {
-        16 => dot_groups::<16, FMA>(q, scale, x),
-        _ => dot_groups::<32, FMA>(q, scale, x),
-    }
-}
-
-/// Sixteen running sums, so that the loop vectorises; the order of additions is fixed. `FMA` says that
-/// the CPU multiplies and adds in one instruction: elsewhere `mul_add` is a slow library call.
-#[inline(always)]
-fn dot_groups<const G: usize, const FMA: bool>(q: &[i8], scale: &[f32], x: &[f32]) -> f32 {
-    let add = |sum: f32, a: f32, b: f32| {
-        if FMA { a.mul_add(b, sum) } else { sum + a * b }
-    };
-    let mut sums = [0f32; 16];
-    for ((q, x), &s) in q.chunks_exact(G).zip(x.chunks_exact(G)).zip(scale) {
-        let mut part = [0f32; 16];
-        for (q, x) in q.chunks_exact(16).zip(x.chunks_exact(16)) {
-            for i in 0..16 {
-                part[i] = add(part[i], f32::from(q[i]), x[i]);
-            }
-        }
-        for i in 0..16 {
-            sums[i] = add(sums[i], s, part[i]);
-        }
-    }
-    sums.iter().sum()
 }
 
 fn nibbles(bytes: &[u8], minus: i8, high_bit: impl Fn(usize) -> u8, out: &mut Vec<i8>) {
