@@ -72,7 +72,7 @@ extract() {
         echo "$2 is there already"
         return
     fi
-    memextract "$1" --model "$MODEL" --adapter "$ADAPTER" --out "$2" --resume || status=$?
+    memextract "$1" --adapter "$ADAPTER" --out "$2" --resume || status=$?
     ((status <= 1)) || exit "$status" # 1: some windows failed, and the summary says which
 }
 
@@ -80,8 +80,9 @@ show() {
     python3 - "$1" <<'PYTHON'
 import json, sys
 
-for line in open(sys.argv[1], encoding="utf-8"):
-    record = json.loads(line)
+records = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]
+print(f"{len(records)} records")
+for record in records:
     dimension = record["dimension"]
     print(f"* {record['content']}")
     parts = [dimension["memory_type"]] + [f"{name} {dimension[name]}" for name in
