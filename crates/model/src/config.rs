@@ -89,7 +89,11 @@ struct HfConfig {
     #[serde(default)]
     use_sliding_window: bool,
     attention_bias: Option<bool>,
+    hidden_act: Option<String>,
 }
+
+/// No size of a real model comes near it, and a product of three still fits into 64 bits.
+const LARGEST_SIZE: usize = 1 << 20;
 
 fn unsupported(origin: &Path, feature: String) -> Error {
     Error::Unsupported {
@@ -124,6 +128,9 @@ impl ModelConfig {
             .and_then(|v| v.as_str());
         if let Some(kind) = kind.filter(|&k| k != "default") {
             return Err(unsupported(path, format!("rotary scaling `{kind}`")));
+        }
+        if let Some(other) = hf.hidden_act.filter(|name| name != "silu") {
+            return Err(unsupported(path, format!("activation `{other}`")));
         }
         if architecture == Architecture::Qwen3 && hf.attention_bias == Some(true) {
             return Err(unsupported(path, "biases in Qwen3 attention".to_owned()));
@@ -190,7 +197,7 @@ impl ModelConfig {
             intermediate_size: size("feed_forward_length")?,
             layers: size("block_count")?,
             heads,
-            kv_heads: size("attention.head_count_kv")?,
+            kv_heads: size("attention.head_count_kv").unwrap_or(heads),
             head_dim: size("attention.key_length").unwrap_or(hidden_size / heads.max(1)),
             vocab_size,
             context_length: size("context_length")?,
@@ -210,8 +217,10 @@ impl ModelConfig {
             self.heads,
             self.kv_heads,
             self.head_dim,
+            self.vocab_size,
         ];
-        if sizes.contains(&0)
+        if !sizes.iter().all(|size| (1..=LARGEST_SIZE).contains(size))
+            || self.context_length == 0
             || !self.heads.is_multiple_of(self.kv_heads)
             || !self.head_dim.is_multiple_of(2)
         {
@@ -220,13 +229,16 @@ impl ModelConfig {
                 format!("sizes that do not fit together: {self:?}"),
             ));
         }
+        let usable = |value: f64| value.is_finite() && value > 0.0;
+        if !usable(self.rope_theta) || !usable(self.norm_eps) {
+            return Err(unsupported(
+                path,
+                format!(
+                    "a rotary base of {} and a norm epsilon of {}",
+                    self.rope_theta, self.norm_eps
+                ),
+            ));
+        }
         Ok(self)
-    }
-
-    /// Parameters of one block's linear layers and of the head, for estimates.
-    pub fn linear_parameters(&self) -> usize {
-        let attention = self.hidden_size * self.head_dim * 2 * (self.heads + self.kv_heads);
-        self.layers * (attention + 3 * self.hidden_size * self.intermediate_size)
-            + self.vocab_size * self.hidden_size
     }
 }

@@ -135,6 +135,14 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// The header of a weight file cannot be read.
+    #[error("`{path}` holds no readable weights; it may be damaged or cut off")]
+    WeightFile {
+        /// File, or folder of the files.
+        path: PathBuf,
+        /// Why.
+        source: Box<candle_core::Error>,
+    },
     /// A tensor of the model cannot be read.
     #[error("cannot read tensor `{tensor}` of `{path}`; the file may be damaged, fetch it again")]
     Weight {

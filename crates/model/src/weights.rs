@@ -80,27 +80,39 @@ impl Weights {
     /// # Errors
     /// When the tensor is missing or has another shape.
     pub fn frozen(&self, name: &str, rows: usize, cols: usize) -> Result<Frozen> {
-        let result = match &self.source {
-            Source::Safetensors(files) => self.frozen_safetensors(files, name),
-            Source::Gguf { content, file } => self.frozen_gguf(content, file, name, cols),
+        let load = || {
+            self.expect_shape(name, &[rows, cols])?;
+            match &self.source {
+                Source::Safetensors(files) => self.frozen_safetensors(files, name, cols),
+                Source::Gguf { content, file } => {
+                    self.frozen_gguf(content, file, name, (rows, cols))
+                }
+            }
         };
-        let frozen = result.map_err(|e| self.error(name, e))?;
-        let found = frozen.dims().map_err(|e| self.error(name, e))?;
-        if found != (rows, cols) {
-            return Err(self.error(
-                name,
-                candle_core::Error::Msg(format!(
-                    "expected shape ({rows}, {cols}), found {found:?}"
-                )),
-            ));
+        load().map_err(|e| self.error(name, e))
+    }
+
+    /// Compares the header with what the configuration needs, before anything of the tensor is read: a
+    /// damaged header can claim any shape.
+    fn expect_shape(&self, name: &str, expected: &[usize]) -> candle_core::Result<()> {
+        let found = match &self.source {
+            Source::Safetensors(files) => files.get(name)?.shape().to_vec(),
+            Source::Gguf { content, .. } => match content.tensor_infos.get(&gguf_name(name)) {
+                Some(info) => info.shape.dims().to_vec(),
+                None => candle_core::bail!("the file holds no tensor `{}`", gguf_name(name)),
+            },
+        };
+        if found != expected {
+            candle_core::bail!("expected shape {expected:?}, found {found:?}");
         }
-        Ok(frozen)
+        Ok(())
     }
 
     fn frozen_safetensors(
         &self,
         files: &MmapedSafetensors,
         name: &str,
+        cols: usize,
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
             return Ok(Frozen::device(
@@ -115,7 +127,6 @@ impl Weights {
             safetensors::Dtype::BF16 => Values::Bf16(from_bytes(bytes, bf16::from_le_bytes)),
             other => candle_core::bail!("weights of type {other:?} are not supported"),
         };
-        let cols = view.shape().last().copied().unwrap_or(0);
         Ok(Frozen::host(HostMatrix::new(cols, values)))
     }
 
@@ -124,7 +135,7 @@ impl Weights {
         content: &gguf_file::Content,
         file: &Mutex<File>,
         name: &str,
-        cols: usize,
+        (rows, cols): (usize, usize),
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
             return match self.gguf_tensor(content, file, name)? {
@@ -139,15 +150,12 @@ impl Weights {
             candle_core::bail!("the file holds no tensor `{name}`");
         };
         let dtype = info.ggml_dtype;
-        let elements = info.shape.elem_count();
-        if info.shape.dims().last() != Some(&cols) || !cols.is_multiple_of(dtype.block_size()) {
-            candle_core::bail!(
-                "expected rows of {cols} weights, found shape {:?} in {dtype:?}",
-                info.shape
-            );
+        if !cols.is_multiple_of(dtype.block_size()) {
+            candle_core::bail!("rows of {cols} weights are no whole blocks of {dtype:?}");
         }
-        let length = elements / dtype.block_size() * dtype.type_size();
-        let bytes = read_at(file, content.tensor_data_offset + info.offset, length)?;
+        let length = rows * cols / dtype.block_size() * dtype.type_size();
+        let offset = content.tensor_data_offset.saturating_add(info.offset);
+        let bytes = read_at(file, offset, length)?;
         let values = match dtype {
             GgmlDType::F32 => Values::F32(from_bytes(&bytes, f32::from_le_bytes)),
             GgmlDType::F16 => Values::F16(from_bytes(&bytes, f16::from_le_bytes)),
@@ -178,15 +186,13 @@ impl Weights {
     /// When the tensor is missing or has another length.
     pub fn vector(&self, name: &str, len: usize) -> Result<Tensor> {
         let load = || -> candle_core::Result<Tensor> {
+            self.expect_shape(name, &[len])?;
             let tensor = match &self.source {
                 Source::Safetensors(files) => files.load(name, &self.device)?,
                 Source::Gguf { content, file } => self
                     .gguf_tensor(content, file, name)?
                     .dequantize(&self.device)?,
             };
-            if tensor.dims() != [len] {
-                candle_core::bail!("expected shape [{len}], found {:?}", tensor.dims());
-            }
             tensor.to_dtype(self.dtype)
         };
         load().map_err(|e| self.error(name, e))
@@ -216,11 +222,11 @@ fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     }
     // SAFETY: the mapping is read while weights are copied out of it at load time; a model file that
     // another program truncates in that moment ends the process, as with every mapped file.
-    let files = unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::Weight {
-        path: path.to_owned(),
-        tensor: "header".to_owned(),
-        source: Box::new(source),
-    })?;
+    let files =
+        unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
     // Some exports keep `tie_word_embeddings` at its default although they store no head.
     config.tied_head |= files.get("lm_head.weight").is_err();
     Ok((Source::Safetensors(files), config))
@@ -231,15 +237,16 @@ fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
         path: path.to_owned(),
         source,
     })?;
-    let content = gguf_file::Content::read(&mut file).map_err(|source| Error::Weight {
+    let unreadable = |source| Error::WeightFile {
         path: path.to_owned(),
-        tensor: "header".to_owned(),
         source: Box::new(source),
-    })?;
-    let vocab_size = content
-        .tensor_infos
-        .get("token_embd.weight")
-        .map_or(0, |t| t.shape.dims()[0]);
+    };
+    let content = gguf_file::Content::read(&mut file).map_err(unreadable)?;
+    let embedding = content.tensor_infos.get("token_embd.weight");
+    let Some(&[vocab_size, _]) = embedding.map(|info| info.shape.dims()) else {
+        let problem = "it holds no matrix `token_embd.weight`";
+        return Err(unreadable(candle_core::Error::Msg(problem.to_owned())));
+    };
     let tied_head = !content.tensor_infos.contains_key("output.weight");
     let config = ModelConfig::from_gguf(&content.metadata, vocab_size, tied_head, path)?;
     Ok((

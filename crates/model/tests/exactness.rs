@@ -354,6 +354,6 @@ fn damaged_and_missing_files_are_errors() {
     std::fs::write(&gguf, b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\x7f").unwrap();
     assert!(matches!(
         Weights::open(&gguf, &Device::Cpu, DType::F32),
-        Err(Error::Weight { .. })
+        Err(Error::WeightFile { .. })
     ));
 }

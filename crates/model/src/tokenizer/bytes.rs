@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use super::Control;
 
+/// No vocabulary of the family comes near it.
+const LARGEST_VOCABULARY: u32 = 1 << 20;
+
 /// Bytes of every token in one block; 151,936 separate vectors would cost ten times the memory.
 pub(super) struct TokenBytes {
     data: Vec<u8>,
@@ -20,6 +23,10 @@ impl TokenBytes {
             .copied()
             .chain(controls.iter().map(|control| control.id))
             .max();
+        // A damaged file may name an id for which no table would fit into memory.
+        if let Some(id) = highest.filter(|&id| id >= LARGEST_VOCABULARY) {
+            return Err(format!("token id {id} is out of range"));
+        }
         let mut names: Vec<Option<&str>> = vec![None; highest.map_or(0, |id| id as usize + 1)];
         for (name, &id) in vocab {
             names[id as usize] = Some(name);

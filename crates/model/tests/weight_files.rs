@@ -1,0 +1,203 @@
+//! GGUF against the folder it was made from, and weight files with damaged headers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{DType, Device, Tensor};
+use mem_model::error::{Error, Result};
+use mem_model::qwen::Model;
+use mem_model::weights::Weights;
+
+fn fixture() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny-qwen2")
+}
+
+fn load(path: &Path) -> Result<Model> {
+    let (weights, config) = Weights::open(path, &Device::Cpu, DType::F32)?;
+    Model::load(&weights, config)
+}
+
+fn logits(model: &Model, ids: &[u32]) -> Vec<f32> {
+    let hidden = model.hidden(ids, &[ids.len()], None).unwrap();
+    let logits = model.logits(&hidden).unwrap();
+    logits.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+/// The fixture's tensors under the names of GGUF.
+fn tensors() -> HashMap<String, Tensor> {
+    let mut hf =
+        candle_core::safetensors::load(fixture().join("model.safetensors"), &Device::Cpu).unwrap();
+    let mut gguf = HashMap::new();
+    let mut take = |name: &str, to: String| {
+        gguf.insert(to, hf.remove(name).unwrap());
+    };
+    take("model.embed_tokens.weight", "token_embd.weight".to_owned());
+    take("model.norm.weight", "output_norm.weight".to_owned());
+    for layer in 0..2 {
+        for (name, to) in [
+            ("input_layernorm.weight", "attn_norm.weight"),
+            ("post_attention_layernorm.weight", "ffn_norm.weight"),
+            ("self_attn.q_proj.weight", "attn_q.weight"),
+            ("self_attn.k_proj.weight", "attn_k.weight"),
+            ("self_attn.v_proj.weight", "attn_v.weight"),
+            ("self_attn.o_proj.weight", "attn_output.weight"),
+            ("self_attn.q_proj.bias", "attn_q.bias"),
+            ("self_attn.k_proj.bias", "attn_k.bias"),
+            ("self_attn.v_proj.bias", "attn_v.bias"),
+            ("mlp.gate_proj.weight", "ffn_gate.weight"),
+            ("mlp.up_proj.weight", "ffn_up.weight"),
+            ("mlp.down_proj.weight", "ffn_down.weight"),
+        ] {
+            let name = format!("model.layers.{layer}.{name}");
+            take(&name, format!("blk.{layer}.{to}"));
+        }
+    }
+    assert!(hf.is_empty(), "{:?}", hf.keys());
+    gguf
+}
+
+/// Writes a GGUF whose matrices have type `dtype`; vectors are f32.
+fn write(path: &Path, tensors: &HashMap<String, Tensor>, dtype: GgmlDType) {
+    let number = |name, value| (format!("qwen2.{name}"), Value::U32(value));
+    let metadata = [
+        (
+            "general.architecture".to_owned(),
+            Value::String("qwen2".to_owned()),
+        ),
+        number("embedding_length", 64),
+        number("feed_forward_length", 128),
+        number("block_count", 2),
+        number("attention.head_count", 4),
+        number("attention.head_count_kv", 2),
+        number("context_length", 512),
+        ("qwen2.rope.freq_base".to_owned(), Value::F32(1e6)),
+        (
+            "qwen2.attention.layer_norm_rms_epsilon".to_owned(),
+            Value::F32(1e-6),
+        ),
+    ];
+    let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(k, v)| (k.as_str(), v)).collect();
+    let tensors: Vec<(&str, QTensor)> = tensors
+        .iter()
+        .map(|(name, tensor)| {
+            let dtype = match tensor.rank() {
+                1 => GgmlDType::F32,
+                _ => dtype,
+            };
+            (name.as_str(), QTensor::quantize(tensor, dtype).unwrap())
+        })
+        .collect();
+    let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(name, t)| (*name, t)).collect();
+    let mut file = std::fs::File::create(path).unwrap();
+    gguf_file::write(&mut file, &metadata, &tensors).unwrap();
+}
+
+#[test]
+fn a_gguf_equals_the_folder_it_was_made_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    write(&path, &tensors(), GgmlDType::F32);
+    let ids = [5, 9, 301, 17, 44, 3, 8, 77, 200, 210, 11, 12];
+    assert_eq!(
+        logits(&load(&path).unwrap(), &ids),
+        logits(&load(&fixture()).unwrap(), &ids)
+    );
+}
+
+/// Few rows and many take different ways through quantised weights.
+#[test]
+fn quantised_weights_equal_their_expanded_values() {
+    let folder = tempfile::tempdir().unwrap();
+    for dtype in [GgmlDType::Q4_0, GgmlDType::Q5_1, GgmlDType::Q8_0] {
+        let (quantised, expanded) = (folder.path().join("q.gguf"), folder.path().join("f.gguf"));
+        let tensors = tensors();
+        write(&quantised, &tensors, dtype);
+        let expand = |t: &Tensor| match t.rank() {
+            1 => t.clone(),
+            _ => QTensor::quantize(t, dtype)
+                .unwrap()
+                .dequantize(&Device::Cpu)
+                .unwrap(),
+        };
+        let tensors = tensors.iter().map(|(n, t)| (n.clone(), expand(t)));
+        write(&expanded, &tensors.collect(), GgmlDType::F32);
+        let (quantised, expanded) = (load(&quantised).unwrap(), load(&expanded).unwrap());
+        for count in [1, 3, 20] {
+            let ids: Vec<u32> = (0..count).map(|i| (i * 37 + 5) % 600).collect();
+            let (found, wanted) = (logits(&quantised, &ids), logits(&expanded, &ids));
+            let difference = found.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+            let difference = difference.fold(0f32, f32::max);
+            assert!(difference < 1e-4, "{dtype:?} {count}: {difference}");
+        }
+    }
+}
+
+/// Whatever a header says, the model loads or the reader says why not: it neither panics nor asks for
+/// memory that the file could not fill.
+#[test]
+fn damaged_headers_never_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(
+        fixture().join("config.json"),
+        folder.path().join("config.json"),
+    )
+    .unwrap();
+    let shard = folder.path().join("model.safetensors");
+    let whole = std::fs::read(fixture().join("model.safetensors")).unwrap();
+    let length = 8 + u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+    let mut errors = damage(&whole, length, &shard, folder.path(), b"0[9-");
+    let gguf = folder.path().join("model.gguf");
+    write(&gguf, &tensors(), GgmlDType::Q8_0);
+    let whole = std::fs::read(&gguf).unwrap();
+    let content = gguf_file::Content::read(&mut std::fs::File::open(&gguf).unwrap()).unwrap();
+    let length = content.tensor_data_offset as usize;
+    errors += damage(&whole, length, &gguf, &gguf, b"\0\x01\x7f\xff");
+    assert!(errors > 1000, "{errors}");
+}
+
+/// Loads `model` with each byte of the header of `file` replaced in turn; says how often that failed.
+fn damage(whole: &[u8], length: usize, file: &Path, model: &Path, replacements: &[u8]) -> usize {
+    let mut errors = 0;
+    for at in 0..length {
+        let mut bytes = whole.to_vec();
+        bytes[at] = replacements[at % replacements.len()];
+        std::fs::write(file, &bytes).unwrap();
+        errors += usize::from(load(model).is_err());
+    }
+    errors
+}
+
+#[test]
+fn sizes_no_model_has_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(fixture().join("config.json")).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    std::fs::copy(
+        fixture().join("model.safetensors"),
+        folder.path().join("model.safetensors"),
+    )
+    .unwrap();
+    for (key, value) in [
+        ("vocab_size", serde_json::json!(0)),
+        ("hidden_size", serde_json::json!(u64::MAX)),
+        ("num_attention_heads", serde_json::json!(1u64 << 40)),
+        ("num_key_value_heads", serde_json::json!(3)),
+        ("max_position_embeddings", serde_json::json!(0)),
+        ("rope_theta", serde_json::json!(0)),
+        ("rms_norm_eps", serde_json::json!(-1)),
+        ("hidden_act", serde_json::json!("gelu")),
+    ] {
+        let mut changed = config.clone();
+        changed[key] = value;
+        std::fs::write(folder.path().join("config.json"), changed.to_string()).unwrap();
+        let error = load(folder.path()).err();
+        assert!(
+            matches!(error, Some(Error::Unsupported { .. })),
+            "{key}: {error:?}"
+        );
+    }
+}
