@@ -12,8 +12,8 @@ const QUERY_BLOCK: usize = 64;
 
 /// Attention of the last `T` of `S` positions: query `t` sees keys `0 ..= S - T + t`.
 ///
-/// `q` is `[T, H, D]`, `k` and `v` are `[S, KV, D]` with `H` a multiple of `KV` and `S >= T`; the
-/// result is `[T, H, D]`. Scores are scaled by `1 / sqrt(D)`.
+/// `q` is `[T, H, D]`, `k` and `v` are `[S, KV, D]` with `H` a multiple of `KV` and
+/// `S >= T >= 1`; the result is `[T, H, D]`. Scores are scaled by `1 / sqrt(D)`.
 ///
 /// # Errors
 /// When the shapes do not fit or the backend fails.
@@ -96,7 +96,7 @@ impl Dims {
         (t, heads, d): (usize, usize, usize),
         (s, groups, dk): (usize, usize, usize),
     ) -> Result<Self> {
-        if d != dk || groups == 0 || heads % groups != 0 || s < t {
+        if d != dk || d == 0 || groups == 0 || heads % groups != 0 || t == 0 || s < t {
             candle_core::bail!("queries [{t}, {heads}, {d}] do not fit keys [{s}, {groups}, {dk}]");
         }
         Ok(Self {

@@ -61,8 +61,11 @@ impl KvCache {
     ) -> Result<(Tensor, Tensor)> {
         let (t, groups, d) = k.dims3()?;
         let needed = self.len + t;
-        let slot = &mut self.layers[layer];
-        let (keys, values) = match slot.take() {
+        let Some(slot) = self.layers.get_mut(layer) else {
+            candle_core::bail!("the cache was made for a model without block {layer}");
+        };
+        // A clone is another handle to the same memory; the slot keeps its own if growing fails.
+        let (keys, values) = match slot.clone() {
             Some((keys, values)) if keys.dim(0)? >= needed => (keys, values),
             old => {
                 let capacity = (needed + self.len / 2).next_multiple_of(GROWTH);

@@ -52,9 +52,10 @@ impl<'a> MatMut<'a> {
     /// Row-major `[rows, cols]` whose rows start `row_stride` elements apart.
     ///
     /// # Panics
-    /// When the last element lies outside `data`.
+    /// When the last element lies outside `data`, or rows overlap.
     pub(crate) fn new(data: &'a mut [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
         assert!(rows == 0 || cols == 0 || (rows - 1) * row_stride + cols <= data.len());
+        assert!(row_stride >= cols);
         Self {
             data,
             rows,
@@ -94,7 +95,8 @@ pub(crate) fn matmul(
         Threads::All => Parallelism::Rayon(rayon::current_num_threads()),
     };
     // SAFETY: the constructors checked that every element addressed by rows, columns and strides
-    // lies inside the slices; `dst` is borrowed mutably, so it aliases neither operand.
+    // lies inside the slices and that no two of `dst` are the same; `dst` is borrowed mutably, so it
+    // aliases neither operand.
     unsafe {
         gemm::gemm(
             dst.rows,

@@ -80,6 +80,9 @@ impl HostMatrix {
     pub(crate) fn forward(&self, x: &[f32]) -> Vec<f32> {
         let (n, rows) = (x.len() / self.cols, self.rows());
         let mut y = vec![0f32; n * rows];
+        if n == 0 {
+            return y;
+        }
         match &self.values {
             Values::Packed(p) if n <= FEW_ROWS => self.forward_few(p, x, &mut y),
             _ => self.for_chunks(|first, chunk| {
@@ -103,6 +106,9 @@ impl HostMatrix {
         let rows = self.rows();
         let n = dy.len() / rows;
         let mut dx = vec![0f32; n * self.cols];
+        if n == 0 {
+            return dx;
+        }
         self.for_chunks(|first, chunk| {
             let chunk_rows = chunk.len() / self.cols;
             let dy = MatRef::new(&dy[first..], n, chunk_rows, rows);

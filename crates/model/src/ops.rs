@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::host;
 
 /// Root-mean-square norm over the last dimension (Zhang and Sennrich 2019) with a frozen weight:
-/// `y = w * x / sqrt(mean(x^2) + eps)`. `x` is `[N, D]`, `weight` `[D]`; only `x` gets a gradient.
+/// `y = w * x / sqrt(mean(x^2) + eps)`. `x` is `[.., D]`, `weight` `[D]`; only `x` gets a gradient.
 ///
 /// # Errors
 /// When the shapes do not fit or the backend fails.
@@ -87,6 +87,9 @@ pub fn rope(x: &Tensor, rotation: &Rotation) -> Result<Tensor> {
 /// # Errors
 /// When the shapes differ or the backend fails.
 pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    if gate.dims() != up.dims() {
+        candle_core::bail!("gate {:?} and up {:?} differ", gate.dims(), up.dims());
+    }
     if !gate.device().is_cpu() {
         return gate.silu()? * up;
     }

@@ -28,7 +28,8 @@ fn f16_at(block: &[u8], at: usize) -> f32 {
 }
 
 impl Packed {
-    /// Unpacks GGML blocks; `None` for types that are not block-quantised weights.
+    /// Unpacks GGML blocks of rows of `cols` weights, a multiple of the type's block; `None` for types
+    /// that are not block-quantised weights.
     pub(crate) fn from_ggml(dtype: GgmlDType, bytes: &[u8], cols: usize) -> Option<Self> {
         let (unpack, group): (fn(&[u8], &mut Sink), usize) = match dtype {
             GgmlDType::Q4_0 => (q4_0, 32),
