@@ -48,7 +48,7 @@ struct PeftConfig {
     base_model_name_or_path: Option<String>,
     #[serde(default = "peft_default")]
     r: usize,
-    #[serde(default = "peft_default_alpha")]
+    #[serde(default = "peft_default_alpha", serialize_with = "whole")]
     lora_alpha: f64,
     #[serde(default)]
     lora_dropout: f64,
@@ -77,6 +77,15 @@ fn peft_default() -> usize {
 
 fn peft_default_alpha() -> f64 {
     8.0
+}
+
+/// Alpha as an integer where it is one: other readers of the format declare it so.
+fn whole<S: serde::Serializer>(alpha: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    if alpha.fract() == 0.0 && alpha.abs() < 1e15 {
+        serializer.serialize_i64(*alpha as i64)
+    } else {
+        serializer.serialize_f64(*alpha)
+    }
 }
 
 fn none() -> String {
@@ -186,11 +195,16 @@ pub fn read_config(folder: &Path) -> Result<AdapterConfig> {
 pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<String, Tensor>)> {
     let config = read_config(folder)?;
     let path = folder.join(WEIGHTS_FILE);
+    let bytes = std::fs::read(&path).map_err(|source| Error::Read {
+        path: path.clone(),
+        source,
+    })?;
     let tensors =
-        candle_core::safetensors::load(&path, &Device::Cpu).map_err(|source| Error::Weight {
-            path: path.clone(),
-            tensor: "header".to_owned(),
-            source: Box::new(source),
+        candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).map_err(|source| {
+            Error::WeightFile {
+                path,
+                source: Box::new(source),
+            }
         })?;
     let tensors = tensors
         .into_iter()

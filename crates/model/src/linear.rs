@@ -1,4 +1,4 @@
-//! The one linear layer: dense, frozen or quantised weights, each with an optional LoRA pair.
+//! The one linear layer: a dense or a frozen weight (quantised or not), each with an optional LoRA pair.
 
 use std::sync::Arc;
 
@@ -71,6 +71,9 @@ impl Linear {
     }
 
     /// `(out, in)`
+    ///
+    /// # Errors
+    /// When a dense weight is no matrix.
     pub fn dims(&self) -> Result<(usize, usize)> {
         match &self.weight {
             Weight::Dense(w) => w.dims2(),
@@ -86,7 +89,7 @@ impl Linear {
         }
     }
 
-    /// Exchanges the weight.
+    /// Exchanges the weight, for instance for one that an adapter has been merged into.
     pub fn set_weight(&mut self, weight: Weight) {
         self.weight = weight;
     }
@@ -129,6 +132,9 @@ impl Frozen {
     }
 
     /// `(out, in)`
+    ///
+    /// # Errors
+    /// When the weight was made from a tensor that is no matrix.
     pub fn dims(&self) -> Result<(usize, usize)> {
         match &*self.0 {
             Store::Host(m) => Ok((m.rows(), m.cols())),

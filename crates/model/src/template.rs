@@ -101,7 +101,7 @@ impl ChatTemplate {
         Self::new(source, &special_tokens)
     }
 
-    /// The template's text, to be stored beside whatever is trained with it.
+    /// The template's text.
     pub fn source(&self) -> &str {
         &self.source
     }

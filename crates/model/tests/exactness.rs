@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor, Var};
 use mem_model::cache::KvCache;
+use mem_model::linear::Weight;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_model::{adapter, error::Error};
@@ -122,6 +123,39 @@ fn adapted_logits_equal_peft() {
                     &expected.probes,
                     &format!("{name} {adapter} {case}"),
                 );
+            }
+        }
+    }
+}
+
+/// Merged into the weights, `W + scale * B A`, an adapter does what it does beside them.
+#[test]
+fn adapted_equals_merged() {
+    let ids = [5u32, 9, 301, 17, 44, 3, 8, 77, 200, 210];
+    for name in NAMES {
+        let base = folder(name).join("model.safetensors");
+        let base = candle_core::safetensors::load(base, &Device::Cpu).unwrap();
+        for adapter in ["adapter", "adapter-rslora"] {
+            let (config, tensors) =
+                adapter::load(&folder(name).join(adapter), &Device::Cpu).unwrap();
+            assert_ne!(config.scale(), 1.0);
+            let (mut adapted, mut merged) = (load(name), load(name));
+            adapter::attach(&mut adapted, &config, &tensors).unwrap();
+            for (layer, block) in merged.blocks_mut().iter_mut().enumerate() {
+                for &projection in &config.targets {
+                    let part = |part| &tensors[&adapter::tensor_name(layer, projection, part)];
+                    let update = part("B").matmul(part("A")).unwrap();
+                    let weight = &base[&format!("{}.weight", projection.path(layer))];
+                    let weight = (weight + (update * config.scale()).unwrap()).unwrap();
+                    block
+                        .linear_mut(projection)
+                        .set_weight(Weight::Dense(weight));
+                }
+            }
+            let (found, wanted) = (logits(&merged, &ids), logits(&adapted, &ids));
+            assert_ne!(wanted, logits(&load(name), &ids));
+            for (a, b) in found.iter().flatten().zip(wanted.iter().flatten()) {
+                close(*a, *b, LOGITS, &format!("{name} {adapter}"));
             }
         }
     }
