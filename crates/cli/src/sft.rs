@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_model::generate::{self, DeviceKind};
@@ -59,7 +59,6 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         recipe.train.max_tokens
     );
     announce(&recipe, &path, &examples, model.weight_bytes());
-    save_recipe(&recipe)?;
     let mut progress = Progress::new(&recipe);
     let outcome = sft::run(
         model,
@@ -141,20 +140,10 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
     );
 }
 
-/// Leaves the resolved settings in the run folder.
-fn save_recipe(recipe: &Recipe) -> Result<()> {
-    let folder = &recipe.output;
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot create `{}`", folder.display()))?;
-    Ok(mem_model::adapter::write_beside(
-        &folder.join("recipe.toml"),
-        toml::to_string(recipe)?.as_bytes(),
-    )?)
-}
-
 /// A bar on a terminal, a line a step elsewhere.
 struct Progress {
     bar: Option<ProgressBar>,
+    steps: usize,
     tokens: usize,
     seconds: f64,
 }
@@ -172,6 +161,7 @@ impl Progress {
         });
         Self {
             bar,
+            steps: 0,
             tokens: 0,
             seconds: 0.0,
         }
@@ -188,11 +178,12 @@ impl Progress {
                 seconds,
                 ..
             } => {
+                self.steps += 1;
                 self.tokens += tokens;
                 self.seconds += seconds;
                 let speed = self.tokens as f64 / self.seconds;
-                let per_step = self.seconds / self.tokens as f64 * *tokens as f64;
-                let left = Duration::from_secs_f64((steps - step) as f64 * per_step);
+                let left = (steps - step) as f64 * self.seconds / self.steps as f64;
+                let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
                 let left = indicatif::HumanDuration(left);
                 let state =
                     format!("loss {loss:.4}, rate {rate:.2e}, {speed:.0} tokens/s, {left} left");

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use mem_model::adapter::{save_tensors, write_beside};
+use mem_model::error::Cause;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
 const STATE: &str = "state.json";
 const ADAPTER: &str = "adapter.safetensors";
-const OPTIMISER: &str = "optimiser.safetensors";
+pub(crate) const OPTIMISER: &str = "optimiser.safetensors";
 
 /// Which run a checkpoint belongs to and how far it got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ const OPTIMISER: &str = "optimiser.safetensors";
 pub struct State {
     /// Optimiser steps made.
     pub step: usize,
-    /// The recipe, without where it writes and how often it measures.
+    /// The recipe, without where it reads and writes and how often it saves.
     pub recipe: String,
     /// [`crate::examples::Examples::fingerprint`]
     pub data: String,
@@ -64,8 +65,9 @@ impl Checkpoint {
             let _ = std::fs::remove_dir_all(&new);
             return Err(error);
         }
-        remove(&old)?;
+        // Without a current folder the old one is the only checkpoint until the new one has its name.
         if current.exists() {
+            remove(&old)?;
             std::fs::rename(&current, &old).map_err(fault(&current))?;
         }
         std::fs::rename(&new, &current).map_err(fault(&new))?;
@@ -82,18 +84,16 @@ impl Checkpoint {
         let Some(folder) = [current, old].into_iter().find(|f| f.join(STATE).exists()) else {
             return Ok(None);
         };
-        let damaged = |problem: String| Error::Checkpoint {
-            path: folder.clone(),
-            problem,
+        let damaged = |file: &str, source: Cause| Error::Checkpoint {
+            path: folder.join(file),
+            source,
         };
-        let state = std::fs::read(folder.join(STATE)).map_err(|e| damaged(e.to_string()))?;
-        let state = serde_json::from_slice(&state).map_err(|e| damaged(e.to_string()))?;
+        let state = std::fs::read(folder.join(STATE)).map_err(|e| damaged(STATE, e.into()))?;
+        let state = serde_json::from_slice(&state).map_err(|e| damaged(STATE, e.into()))?;
         let tensors = |file: &str| -> Result<BTreeMap<String, Tensor>> {
             let loaded = candle_core::safetensors::load(folder.join(file), device);
-            Ok(loaded
-                .map_err(|e| damaged(format!("`{file}`: {e}")))?
-                .into_iter()
-                .collect())
+            let loaded = loaded.map_err(|e| damaged(file, e.into()))?;
+            Ok(loaded.into_iter().collect())
         };
         Ok(Some(Self {
             state,

@@ -1,5 +1,6 @@
 //! Recipes: everything that decides a fine-tune, in one TOML file with closed keys.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use mem_model::adapter::AdapterConfig;
@@ -107,7 +108,7 @@ pub struct TrainSettings {
     /// Decoupled weight decay.
     #[serde(default)]
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm.
+    /// Gradients are scaled down to this global norm; `inf` leaves them as they are.
     #[serde(default = "clip")]
     pub clip_norm: f64,
     /// Dev examples of one evaluation; 0 takes all.
@@ -162,74 +163,21 @@ impl Recipe {
     }
 
     fn checked(self) -> Result<Self> {
-        let t = &self.train;
-        let bound = |holds: bool, key, value: &dyn std::fmt::Display, range| match holds {
-            true => Ok(()),
-            false => Err(Error::Setting {
-                key,
-                value: value.to_string(),
-                range,
-            }),
-        };
-        bound(t.steps > 0, "train.steps", &t.steps, "1 or more")?;
-        bound(
-            t.batch_examples > 0,
-            "train.batch_examples",
-            &t.batch_examples,
-            "1 or more",
-        )?;
-        bound(
-            t.learning_rate > 0.0,
-            "train.learning_rate",
-            &t.learning_rate,
-            "above 0",
-        )?;
-        bound(
-            t.clip_norm > 0.0,
-            "train.clip_norm",
-            &t.clip_norm,
-            "above 0",
-        )?;
-        bound(
-            t.weight_decay >= 0.0,
-            "train.weight_decay",
-            &t.weight_decay,
-            "0 or more",
-        )?;
-        bound(
-            (0.0..=1.0).contains(&t.min_rate_share),
-            "train.min_rate_share",
-            &t.min_rate_share,
-            "between 0 and 1",
-        )?;
-        bound(self.lora.r > 0, "lora.r", &self.lora.r, "1 or more")?;
-        bound(
-            self.window.size > 0,
-            "window.size",
-            &self.window.size,
-            "1 or more",
-        )?;
-        bound(
-            self.window.overlap < self.window.size,
-            "window.overlap",
-            &self.window.overlap,
-            "less than `window.size`",
-        )?;
-        bound(
-            !self.lora.targets.is_empty(),
-            "lora.targets",
-            &"empty",
-            "a list of layer names",
-        )?;
-        for name in &self.lora.targets {
-            bound(
-                projection(name).is_some(),
-                "lora.targets",
-                name,
-                "names such as `q_proj` or `down_proj`",
-            )?;
-        }
+        self.train.check()?;
+        self.lora.check()?;
+        let WindowSettings { size, overlap, .. } = self.window;
+        bound(size > 0, "window.size", &size, "1 or more")?;
+        let range = "less than `window.size`";
+        bound(overlap < size, "window.overlap", &overlap, range)?;
         Ok(self)
+    }
+
+    /// The settings as they stand in a recipe's file.
+    ///
+    /// # Errors
+    /// When a value has no form in TOML.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|source| Error::Settings { source })
     }
 
     /// The adapter of this recipe, to be trained on the model called `base_model`.
@@ -261,6 +209,56 @@ impl Recipe {
             captions: self.window.captions,
         }
     }
+}
+
+impl TrainSettings {
+    fn check(&self) -> Result<()> {
+        let (steps, batch) = (self.steps, self.batch_examples);
+        let most = 10_000_000;
+        let range = "between 1 and 10000000";
+        bound((1..=most).contains(&steps), "train.steps", &steps, range)?;
+        let range = "between 1 and 65536";
+        let holds = (1..=65_536).contains(&batch);
+        bound(holds, "train.batch_examples", &batch, range)?;
+        let rate = self.learning_rate;
+        let holds = rate > 0.0 && rate.is_finite();
+        bound(holds, "train.learning_rate", &rate, "a number above 0")?;
+        let norm = self.clip_norm;
+        bound(norm > 0.0, "train.clip_norm", &norm, "above 0")?;
+        let decay = self.weight_decay;
+        let holds = decay >= 0.0 && decay.is_finite();
+        bound(holds, "train.weight_decay", &decay, "0 or a number above")?;
+        let share = self.min_rate_share;
+        let holds = (0.0..=1.0).contains(&share);
+        bound(holds, "train.min_rate_share", &share, "between 0 and 1")
+    }
+}
+
+impl LoraSettings {
+    fn check(&self) -> Result<()> {
+        let range = "between 1 and 1024";
+        bound((1..=1024).contains(&self.r), "lora.r", &self.r, range)?;
+        let holds = self.alpha > 0.0 && self.alpha.is_finite();
+        bound(holds, "lora.alpha", &self.alpha, "a number above 0")?;
+        let range = "a list of layer names";
+        bound(!self.targets.is_empty(), "lora.targets", &"empty", range)?;
+        let range = "names such as `q_proj` or `down_proj`";
+        self.targets
+            .iter()
+            .try_for_each(|name| bound(projection(name).is_some(), "lora.targets", name, range))
+    }
+}
+
+/// An error that names the setting unless `holds`.
+fn bound(holds: bool, key: &'static str, value: &dyn Display, range: &'static str) -> Result<()> {
+    if holds {
+        return Ok(());
+    }
+    Err(Error::Setting {
+        key,
+        value: value.to_string(),
+        range,
+    })
 }
 
 fn projection(name: &str) -> Option<Projection> {

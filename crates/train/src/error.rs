@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use mem_model::error::Cause;
+
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -33,6 +35,12 @@ pub enum Error {
         /// Where and why.
         source: Box<toml::de::Error>,
     },
+    /// The settings cannot be written down.
+    #[error("the settings cannot be written as TOML")]
+    Settings {
+        /// Why.
+        source: toml::ser::Error,
+    },
     /// A `--set` that cannot be applied.
     #[error("`--set {given}` cannot be applied: {problem}")]
     Set {
@@ -62,15 +70,17 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
-    /// The loss is no longer a number.
+    /// A loss or a gradient is no longer a number.
     #[error(
-        "the loss is {loss} at step {step}; lower `train.learning_rate` or look at the data of that step"
+        "the {what} is {value} at step {step}; lower `train.learning_rate` or look at the data of that step"
     )]
     Diverged {
-        /// Optimiser step, from 1.
+        /// Optimiser step, from 1; 0 before the first.
         step: usize,
-        /// The value.
-        loss: f64,
+        /// What was computed.
+        what: &'static str,
+        /// Its value.
+        value: f64,
     },
     /// A variable got no gradient: the graph is cut somewhere.
     #[error(
@@ -86,12 +96,12 @@ pub enum Error {
         difference: String,
     },
     /// A checkpoint that cannot be used.
-    #[error("checkpoint `{}` is damaged: {problem}; delete it to start from the one before", path.display())]
+    #[error("checkpoint file `{}` cannot be used; delete its folder to train from the start", path.display())]
     Checkpoint {
-        /// The folder.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
-        problem: String,
+        source: Cause,
     },
     /// The model failed.
     #[error(transparent)]

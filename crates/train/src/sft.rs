@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use crate::checkpoint::{Checkpoint, State};
+use crate::checkpoint::{Checkpoint, OPTIMISER, State};
 use crate::config::Recipe;
 use crate::error::{Error, Result};
 use crate::examples::{Example, Examples};
@@ -79,8 +79,8 @@ pub struct Outcome {
 /// Name of the metrics file in a run folder.
 pub const METRICS: &str = "metrics.jsonl";
 
-/// Fine-tunes `model`, called `base_model` in the adapter's card, and leaves a PEFT adapter folder
-/// `adapter` in the recipe's output folder. A checkpoint there is continued: the run ends with the same
+/// Fine-tunes `model`, called `base_model` in the adapter's card, and leaves the settings (`recipe.toml`),
+/// [`METRICS`] and a PEFT adapter folder `adapter` in the recipe's output folder. A checkpoint there is continued: the run ends with the same
 /// bytes as one that was never interrupted.
 ///
 /// # Errors
@@ -108,6 +108,7 @@ pub fn run(
     if let Some(checkpoint) = &resumed {
         check_same_run(output, &checkpoint.state, &state)?;
     }
+    adapter::write_beside(&output.join("recipe.toml"), recipe.to_toml()?.as_bytes())?;
     let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
     let tensors = match &resumed {
         Some(checkpoint) => checkpoint.adapter.clone(),
@@ -127,10 +128,9 @@ pub fn run(
     if let Some(checkpoint) = resumed
         && !optimiser.restore(start, checkpoint.optimiser)
     {
-        let problem = "the optimiser state does not fit the adapter".to_owned();
         return Err(Error::Checkpoint {
-            path: output.clone(),
-            problem,
+            path: output.join("checkpoint").join(OPTIMISER),
+            source: "its tensors do not fit the adapter".into(),
         });
     }
     let mut metrics = Metrics::open(output, start)?;
@@ -202,17 +202,16 @@ fn train_step(
         accumulate(model, vars, part, &mut sums)?;
     }
     let count = sums.supervised_tokens.max(1) as f64;
-    let loss = sums.loss / count;
-    if !loss.is_finite() {
-        return Err(Error::Diverged { step, loss });
-    }
+    let loss = finite("loss", sums.loss / count, step)?;
     if let Some(name) = vars.keys().find(|name| !sums.gradients.contains_key(*name)) {
         return Err(Error::NoGradient(name.clone()));
     }
     for gradient in sums.gradients.values_mut() {
         *gradient = (&*gradient / count)?;
     }
-    let gradient_norm = clip(&mut sums.gradients, recipe.train.clip_norm)?;
+    // Checked before the step, which would carry it into the adapter and the next checkpoint.
+    let norm = clip(&mut sums.gradients, recipe.train.clip_norm)?;
+    let gradient_norm = finite("gradient norm", norm, step)?;
     let rate = schedule.rate(step);
     optimiser.step(vars, &sums.gradients, rate)?;
     Ok(Event::Step {
@@ -233,13 +232,22 @@ fn measure(model: &Model, dev: &[&Encoded], max_tokens: usize, step: usize) -> R
     for part in packs(dev, max_tokens) {
         evaluate(model, part, &mut sums)?;
     }
+    let loss = sums.loss / sums.supervised_tokens.max(1) as f64;
     Ok(Event::Eval {
         step,
-        loss: sums.loss / sums.supervised_tokens.max(1) as f64,
+        loss: finite("dev loss", loss, step)?,
         examples: dev.len(),
         supervised_tokens: sums.supervised_tokens,
         seconds: started.elapsed().as_secs_f64(),
     })
+}
+
+fn finite(what: &'static str, value: f64, step: usize) -> Result<f64> {
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(Error::Diverged { step, what, value })
+    }
 }
 
 /// Consecutive examples of at most `max_tokens` together.
@@ -303,10 +311,7 @@ fn identity(recipe: &Recipe, base_model: &str) -> Result<String> {
     recipe.data.clear();
     recipe.output = PathBuf::new();
     recipe.train.checkpoint_every = 0;
-    toml::to_string(&recipe).map_err(|e| Error::Set {
-        given: String::new(),
-        problem: e.to_string(),
-    })
+    recipe.to_toml()
 }
 
 fn check_same_run(output: &Path, found: &State, expected: &State) -> Result<()> {
@@ -358,14 +363,16 @@ impl Metrics {
     /// Keeps the lines of the steps that a resumed run has behind it.
     fn open(output: &Path, start: usize) -> Result<Self> {
         let path = output.join(METRICS);
-        let fault = |source| Error::Write {
-            path: path.clone(),
-            source,
-        };
         let mut kept = Vec::new();
         let (mut first_eval, mut last_eval) = (f64::NAN, f64::NAN);
         if start > 0 {
-            for line in std::fs::read_to_string(&path).unwrap_or_default().lines() {
+            let text = match std::fs::read_to_string(&path) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::Read { path, source });
+                }
+                text => text.unwrap_or_default(),
+            };
+            for line in text.lines() {
                 let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
                     continue;
                 };
@@ -391,7 +398,10 @@ impl Metrics {
         let file = std::fs::OpenOptions::new()
             .append(true)
             .open(&path)
-            .map_err(fault)?;
+            .map_err(|source| Error::Write {
+                path: path.clone(),
+                source,
+            })?;
         Ok(Self {
             path,
             file,

@@ -138,6 +138,53 @@ fn another_recipe_does_not_continue_a_checkpoint() {
         matches!(&error, Error::OtherRun { difference, .. } if difference.contains("learning_rate")),
         "{error}"
     );
+    // The folder still tells the settings of the run that it holds.
+    let kept = std::fs::read_to_string(changed.output.join("recipe.toml")).unwrap();
+    assert!(kept.contains("learning_rate = 0.005"), "{kept}");
+}
+
+/// A rate that throws the weights out of range ends the run before the broken step is saved.
+#[test]
+fn a_diverged_run_leaves_no_adapter() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        "train.learning_rate=1e30",
+        "train.warmup_steps=0",
+        "train.checkpoint_every=1",
+    ];
+    let recipe = recipe(folder.path(), &settings);
+    let mut saved = 0;
+    let error = run(&recipe, &mut |event| {
+        saved = match event {
+            Event::Saved { step } => *step,
+            _ => saved,
+        }
+    })
+    .unwrap_err();
+    assert!(
+        matches!(&error, Error::Diverged { step, .. } if *step > saved),
+        "{error}"
+    );
+    assert!(!recipe.output.join("adapter").exists());
+}
+
+/// Killed between its two renames, a run leaves the old folder alone; the next save must not lose it.
+#[test]
+fn a_run_killed_while_saving_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &["train.steps=2"]);
+    run(&recipe, &mut |_| {}).unwrap();
+    let [current, old] = ["checkpoint", "checkpoint.old"].map(|name| recipe.output.join(name));
+    std::fs::rename(&current, &old).unwrap();
+    run(&recipe, &mut |event| panic!("{event:?}")).unwrap();
+    assert!(old.exists() && !current.exists());
+    let damaged = old.join("optimiser.safetensors");
+    std::fs::write(&damaged, b"x").unwrap();
+    let error = run(&recipe, &mut |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, Error::Checkpoint { path, .. } if *path == damaged),
+        "{error}"
+    );
 }
 
 #[test]
@@ -163,6 +210,13 @@ fn settings_are_closed_checked_and_replaceable() {
         "train.steps=0",
         "window.overlap=2",
         "lora.targets=[\"head\"]",
+        "lora.r=1000000000000",
+        "lora.alpha=nan",
+        "lora.alpha=0",
+        "train.learning_rate=inf",
+        "train.weight_decay=inf",
+        "train.clip_norm=nan",
+        "train.steps=9223372036854775807",
         "train",
         "seed.x=1",
     ] {
