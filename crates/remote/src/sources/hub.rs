@@ -37,7 +37,7 @@ pub(crate) fn fetch(job: &mut Job, progress: &mut dyn Progress) -> Result<(), Er
         return unavailable("the hub does not have this model");
     };
     if job.request.places.hub_offline {
-        return unavailable("switched off by `HF_HUB_OFFLINE`");
+        return unavailable("the hub is switched off by `HF_HUB_OFFLINE`");
     }
     let remote = Remote::open(job, repo(hub))?;
     let listed = if job.model.files.is_empty() {

@@ -13,6 +13,10 @@ pub(crate) fn fetch(job: &mut Job, progress: &mut dyn Progress) -> Result<(), Er
         let reason = "give the file or folder with `--from PATH`".to_owned();
         return Err(Error::Unavailable { reason });
     };
+    if !from.exists() {
+        let reason = format!("no file or folder `{}` exists", from.display());
+        return Err(Error::Unavailable { reason });
+    }
     let mut listed = if from.is_dir() {
         list(from)?
     } else {

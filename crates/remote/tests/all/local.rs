@@ -28,6 +28,15 @@ fn a_file_or_a_folder_is_copied_checked_and_recorded() {
 }
 
 #[test]
+fn a_path_that_is_not_there_is_called_so() {
+    let world = World::new();
+    let nowhere = world.path("nowhere");
+    let error = world.fetch_from(&nowhere).unwrap_err().to_string();
+    let expected = format!("no file or folder `{}` exists", nowhere.display());
+    assert!(error.contains(&expected), "{error}");
+}
+
+#[test]
 fn a_second_fetch_only_looks() {
     let world = World::new();
     let file = world.path("m.gguf");

@@ -217,7 +217,7 @@ fn when_all_sources_fail_each_says_why_and_the_next_was_tried() {
         notes.lines,
         [
             "cache: `owner/tiny` is not in the hub's cache on this disk",
-            "hub: switched off by `HF_HUB_OFFLINE`"
+            "hub: the hub is switched off by `HF_HUB_OFFLINE`"
         ]
     );
 
@@ -233,7 +233,7 @@ fn when_all_sources_fail_each_says_why_and_the_next_was_tried() {
     assert!(
         error
             .to_string()
-            .contains("\n  hub: switched off by `HF_HUB_OFFLINE`\n"),
+            .contains("\n  hub: the hub is switched off by `HF_HUB_OFFLINE`\n"),
         "{error}"
     );
 }
