@@ -145,21 +145,22 @@ impl Recipe {
             path: path.to_owned(),
             source: Box::new(source),
         };
-        // Parsed as a recipe first, so that faults are shown with their line.
-        let mut table: toml::Table = toml::from_str(&text).map_err(recipe)?;
         if settings.is_empty() {
             return toml::from_str::<Self>(&text).map_err(recipe)?.checked();
         }
-        for given in settings {
-            apply(&mut table, given)?;
+        let table: toml::Table = toml::from_str(&text).map_err(recipe)?;
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let problem = match merged(&table, &settings)? {
+            Ok(merged) => return merged.checked(),
+            Err(problem) => problem,
+        };
+        if let Some(given) = culprit(&table, &settings, &problem)? {
+            return Err(Error::Set { given, problem });
         }
-        let merged = toml::Value::Table(table).try_into::<Self>();
-        merged
-            .map_err(|e| Error::Set {
-                given: settings.join(" --set "),
-                problem: e.message().to_owned(),
-            })?
-            .checked()
+        // Parsed from the text, the fault is shown with its line.
+        toml::from_str::<Self>(&text).map_err(recipe)?;
+        let given = settings.join(" --set ");
+        Err(Error::Set { given, problem })
     }
 
     fn checked(self) -> Result<Self> {
@@ -263,6 +264,28 @@ fn bound(holds: bool, key: &'static str, value: &dyn Display, range: &'static st
 
 fn projection(name: &str) -> Option<Projection> {
     Projection::ALL.into_iter().find(|p| p.name() == name)
+}
+
+/// The recipe in `table` with `settings` over it, or what keeps them from being one.
+fn merged(table: &toml::Table, settings: &[&str]) -> Result<Result<Recipe, String>> {
+    let mut table = table.clone();
+    for given in settings {
+        apply(&mut table, given)?;
+    }
+    let recipe = toml::Value::Table(table).try_into::<Recipe>();
+    Ok(recipe.map_err(|fault| fault.message().to_owned()))
+}
+
+/// The setting without which there would not be this `problem`.
+fn culprit(table: &toml::Table, settings: &[&str], problem: &str) -> Result<Option<String>> {
+    for (index, given) in settings.iter().enumerate() {
+        let mut others = settings.to_vec();
+        others.remove(index);
+        if !merged(table, &others)?.is_err_and(|other| other == problem) {
+            return Ok(Some((*given).to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 fn apply(table: &mut toml::Table, given: &str) -> Result<()> {

@@ -1,5 +1,6 @@
 //! From scenario files to tokenised examples of the extraction task.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use mem_model::encode::{ChatEncoder, Encoded};
@@ -49,14 +50,13 @@ impl Examples {
         encoder: &ChatEncoder,
         max_tokens: usize,
     ) -> Result<Self> {
-        let mut files = Vec::new();
+        let mut found = Found::default();
         for path in data {
-            find(path, &mut files)?;
+            found.add(path)?;
         }
-        files.sort();
-        files.dedup();
+        found.files.sort();
         let mut examples = Self::default();
-        for file in files {
+        for file in found.files {
             match Scenario::from_path(&file) {
                 Ok(scenario) => examples.add(&scenario, tuning, encoder, max_tokens)?,
                 Err(fault) => examples.faults.push(fault.into()),
@@ -127,22 +127,47 @@ impl Examples {
     }
 }
 
-/// Collects `path` itself or the `.json` files below it.
-fn find(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let fault = |source| Error::Read {
-        path: path.to_owned(),
-        source,
-    };
-    if !path.is_dir() {
-        std::fs::metadata(path).map_err(fault)?;
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(path).map_err(fault)? {
-        let entry = entry.map_err(fault)?.path();
-        if entry.is_dir() || entry.extension().is_some_and(|e| e == "json") {
-            find(&entry, files)?;
+/// Files and folders of the data, each once under whatever names and links it is reached: an example that is there
+/// twice is learnt twice, and a link to a folder above never ends.
+#[derive(Default)]
+struct Found {
+    files: Vec<PathBuf>,
+    seen: HashSet<PathBuf>,
+}
+
+impl Found {
+    /// A file as it is, or the `.json` files of a folder, searched in full. A link to nothing inside a folder stays in
+    /// the list, to be skipped as unreadable.
+    fn add(&mut self, path: &Path) -> Result<()> {
+        let fault = |source| Error::Read {
+            path: path.to_owned(),
+            source,
+        };
+        if !self
+            .seen
+            .insert(std::fs::canonicalize(path).map_err(fault)?)
+        {
+            return Ok(());
         }
+        if !path.is_dir() {
+            self.files.push(path.to_owned());
+            return Ok(());
+        }
+        let entries = std::fs::read_dir(path).map_err(fault)?;
+        let mut entries: Vec<_> = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()
+            .map_err(fault)?;
+        // In order, so that of several names the same one counts on every machine.
+        entries.sort();
+        for entry in entries {
+            let scenario = entry.extension().is_some_and(|e| e == "json");
+            if entry.is_dir() || (scenario && entry.exists()) {
+                self.add(&entry)?;
+            } else if scenario {
+                self.files.push(entry);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

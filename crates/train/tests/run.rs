@@ -249,3 +249,53 @@ fn a_malformed_scenario_is_skipped_and_named() {
     );
     assert!(matches!(none, Err(Error::Read { .. })));
 }
+
+#[test]
+fn a_setting_that_does_not_fit_is_named_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("recipe.toml");
+    let good = "model = \"m\"\ndata = [\"d\"]\noutput = \"o\"\nseed = 1\n\
+                [train]\nsteps = 2\nbatch_examples = 1\nlearning_rate = 1e-3\n";
+    let refusal = |text: &str, settings: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
+        Recipe::load(&path, &settings).unwrap_err()
+    };
+    let fault = refusal(good, &["output=x", "train.steps=-1", "seed=2"]).to_string();
+    assert!(
+        fault.starts_with("`--set train.steps=-1` cannot be applied: "),
+        "{fault}"
+    );
+    let fault = refusal(good, &["seed=-1", "seed=-1"]).to_string();
+    assert!(
+        fault.starts_with("`--set seed=-1 --set seed=-1` "),
+        "{fault}"
+    );
+    let fault = refusal(&good.replace("seed = 1\n", ""), &["output=x"]);
+    assert!(
+        matches!(fault, Error::Recipe { .. }),
+        "the file's own fault: {fault}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn data_reached_by_many_ways_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &[]);
+    let data = &recipe.data[0];
+    let (_, encoder) = load(
+        &root().join("crates/model/tests/fixtures/tiny-qwen2"),
+        DeviceKind::Cpu,
+    )
+    .unwrap();
+    let read = |data: &[PathBuf]| {
+        Examples::read(data, &recipe.tuning(), &encoder, recipe.train.max_tokens).unwrap()
+    };
+    let plain = read(&recipe.data);
+    std::os::unix::fs::symlink("..", data.join("above")).unwrap();
+    std::os::unix::fs::symlink("nowhere.json", data.join("dangling.json")).unwrap();
+    let linked = read(&[data.clone(), data.join("."), data.join("above/data")]);
+    assert_eq!(linked.fingerprint(), plain.fingerprint());
+    assert_eq!(linked.faults.len(), 1, "the link to nothing is skipped");
+}
