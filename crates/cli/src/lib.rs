@@ -1,5 +1,8 @@
 //! What memloom's programs share.
 
+// Both panic when their reader has gone: `say!` and `writeln!` do not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
@@ -8,6 +11,7 @@ pub mod extract;
 pub mod memory;
 pub mod models;
 pub mod progress;
+pub mod say;
 pub mod sft;
 
 /// Ends a program: prints the error with its causes and gives 2, "could not run". A reader that
@@ -21,6 +25,6 @@ pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     if io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {}", mem_remote::chain(error.as_ref()));
+    say!("error: {}", mem_remote::chain(error.as_ref()));
     ExitCode::from(2)
 }

@@ -15,6 +15,7 @@ use mem_remote::{Request, Source, fetch};
 use serde::Serialize;
 
 use crate::progress::Bar;
+use crate::say;
 
 /// The arguments of `memtrain models`.
 #[derive(Args)]
@@ -244,7 +245,7 @@ fn fetch_model(places: &Places, arguments: &FetchArguments) -> Result<ExitCode> 
     let fetched = fetch(&request, &mut Bar::new())?;
     let bytes = fetched.manifest.files.iter().map(|file| file.bytes).sum();
     if fetched.was_there {
-        eprintln!(
+        say!(
             "`{}` is there already ({})",
             model.name,
             DecimalBytes(bytes)
@@ -255,7 +256,7 @@ fn fetch_model(places: &Places, arguments: &FetchArguments) -> Result<ExitCode> 
             true => "hashes the catalogue does not know are now recorded in the manifest",
             false => "all hashes are as in the catalogue",
         };
-        eprintln!(
+        say!(
             "fetched `{}` from {} ({}, {:.1} s); {check}; licence {}",
             model.name,
             fetched.manifest.source,
@@ -289,7 +290,7 @@ fn verify(places: &Places, name: &str) -> Result<ExitCode> {
     if all_intact {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!(
+    say!(
         "run `memtrain models fetch {} --force` to fetch it again",
         model.name
     );

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
 use mem_remote::Progress;
 
+use crate::say;
+
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -35,8 +37,8 @@ impl Bar {
     fn line(&self) {
         let arrived = DecimalBytes(self.arrived);
         match self.total {
-            Some(total) => eprintln!("{}: {arrived} of {}", self.what, DecimalBytes(total)),
-            None => eprintln!("{}: {arrived}", self.what),
+            Some(total) => say!("{}: {arrived} of {}", self.what, DecimalBytes(total)),
+            None => say!("{}: {arrived}", self.what),
         }
     }
 }
@@ -50,8 +52,8 @@ impl Default for Bar {
 impl Progress for Bar {
     fn note(&mut self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| say!("{line}")),
+            None => say!("{line}"),
         }
     }
 
@@ -61,8 +63,8 @@ impl Progress for Bar {
         self.last_line = Instant::now();
         if !self.terminal {
             match total_bytes {
-                Some(total) => eprintln!("{what}: {}", DecimalBytes(total)),
-                None => eprintln!("{what}"),
+                Some(total) => say!("{what}: {}", DecimalBytes(total)),
+                None => say!("{what}"),
             }
             return;
         }

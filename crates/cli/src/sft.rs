@@ -1,11 +1,12 @@
 //! `memtrain sft`: fine-tunes a LoRA adapter after a recipe.
 
-use std::io::IsTerminal;
+use std::fs::{File, TryLockError};
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_model::generate::{self, DeviceKind};
@@ -16,6 +17,7 @@ use mem_train::sft::{self, Event};
 use crate::device::Device;
 use crate::memory::peak_bytes;
 use crate::models::{model_name, resolve_model};
+use crate::say;
 
 /// The arguments of `memtrain sft`.
 #[derive(Args)]
@@ -51,7 +53,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     examples
         .faults
         .iter()
-        .for_each(|fault| eprintln!("skipped: {}", mem_remote::chain(fault)));
+        .for_each(|fault| say!("skipped: {}", mem_remote::chain(fault)));
     let context = model.config().context_length;
     anyhow::ensure!(
         recipe.train.max_tokens <= context,
@@ -59,6 +61,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         recipe.train.max_tokens
     );
     announce(&recipe, &path, &examples, model.weight_bytes());
+    let _lock = lock(&recipe.output)?;
     let mut progress = Progress::new(&recipe);
     let outcome = sft::run(
         model,
@@ -68,19 +71,21 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         &mut |e| progress.show(e),
     )?;
     progress.end();
-    eprintln!(
+    say!(
         "dev loss {:.4} before, {:.4} after",
-        outcome.dev_loss_before, outcome.dev_loss_after
+        outcome.dev_loss_before,
+        outcome.dev_loss_after
     );
     if let Some(bytes) = peak_bytes() {
-        eprintln!("peak memory {} MB", bytes / 1_000_000);
+        say!("peak memory {} MB", bytes / 1_000_000);
     }
-    eprintln!(
+    say!(
         "adapter in `{}`; use it with `memextract --adapter`",
         outcome.adapter.display()
     );
     if arguments.json {
-        println!("{}", serde_json::to_string(&outcome)?);
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(&outcome)?)
+            .context("cannot write the outcome to standard output")?;
     }
     Ok(if examples.faults.is_empty() {
         ExitCode::SUCCESS
@@ -98,14 +103,14 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
             .map(|e| e.encoded.ids.len() - e.encoded.prompt_len)
             .sum::<usize>()
     };
-    eprintln!(
+    say!(
         "model {} ({} MB of weights)",
         path.display(),
         weight_bytes / 1_000_000
     );
-    eprintln!("seed {}", recipe.seed);
+    say!("seed {}", recipe.seed);
     for (name, part) in [("train", &examples.train), ("dev", &examples.dev)] {
-        eprintln!(
+        say!(
             "{name}: {} examples, {} tokens, {} supervised",
             part.len(),
             tokens(part),
@@ -120,13 +125,13 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
             .max()
             .unwrap_or(0);
         let count = examples.too_long.len();
-        eprintln!(
+        say!(
             "left out: {count} examples longer than {} tokens (longest {longest})",
             recipe.train.max_tokens
         );
     }
     if examples.labels_left_out > 0 {
-        eprintln!(
+        say!(
             "left out: {} labels beyond the reply's bounds",
             examples.labels_left_out
         );
@@ -134,10 +139,30 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
     let t = &recipe.train;
     let seen = t.steps * t.batch_examples;
     let epochs = seen as f64 / examples.train.len() as f64;
-    eprintln!(
+    say!(
         "{} steps of {} examples: {seen} examples, {epochs:.2} epochs",
-        t.steps, t.batch_examples
+        t.steps,
+        t.batch_examples
     );
+}
+
+/// Keeps another `memtrain` out of the run folder for as long as the file is open: two runs would take each other's
+/// checkpoints for their own.
+fn lock(folder: &Path) -> Result<File> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create `{}`", folder.display()))?;
+    let path = folder.join(".lock");
+    let file = File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "`{}` is in use by another run; wait for it to end, or choose another `output`",
+            folder.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock `{}`", path.display()))
+        }
+    }
 }
 
 /// A bar on a terminal, a line a step elsewhere.
@@ -192,7 +217,7 @@ impl Progress {
                         bar.set_position(*step as u64);
                         bar.set_message(state);
                     }
-                    None => eprintln!("step {step}/{steps}: {state}"),
+                    None => say!("step {step}/{steps}: {state}"),
                 }
             }
             Event::Eval {
@@ -212,8 +237,8 @@ impl Progress {
 
     fn line(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
-            None => eprintln!("{line}"),
+            Some(bar) => bar.suspend(|| say!("{line}")),
+            None => say!("{line}"),
         }
     }
 

@@ -132,6 +132,46 @@ fn what_cannot_run_ends_with_2_and_a_hint() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_does_not_end_the_run() {
+    let folder = talk(4);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = command(&folder, &format!("chat.txt --out out.jsonl {SMALL}"))
+        .arg("--model")
+        .arg(tiny_model())
+        .stderr(writer)
+        .status()
+        .unwrap();
+    assert!(ran.code() < Some(2), "{ran}");
+    assert!(folder.path().join("out.jsonl").exists());
+}
+
+#[test]
+fn identifiers_cannot_steer_the_terminal() {
+    let folder = talk(1);
+    let chat = r#"{"id": "a\u001b[2Jb", "messages": [{"role": "user", "content": "hi"}]}"#;
+    fs::write(folder.path().join("chat.json"), chat).unwrap();
+    let ran = run(&folder, &format!("chat.json {SMALL}"));
+    assert!(
+        text(&ran.stderr).contains(r"a\u{1b}[2Jb window 0"),
+        "{}",
+        text(&ran.stderr)
+    );
+}
+
+#[test]
+fn an_adapter_whose_model_is_elsewhere_says_so() {
+    let folder = talk(1);
+    let adapter = tiny_model().join("adapter");
+    let ran = command(&folder, "chat.txt --adapter")
+        .arg(adapter)
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    insta::assert_snapshot!(text(&ran.stderr), @"error: the adapter's model is not here; name it with `--model`: `tiny-qwen3` is neither a path nor a model's name: no model is called `tiny-qwen3`; `memtrain models list` shows all");
+}
+
+#[test]
 fn killed_and_resumed_the_file_is_the_same() {
     let folder = talk(60);
     let line = format!("chat.txt --out out.jsonl {SMALL}");

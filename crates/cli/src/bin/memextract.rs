@@ -1,5 +1,7 @@
 //! memextract: transcripts in, records out.
 
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 use std::{
     io::{self, Write as _},
     path::PathBuf,
@@ -13,10 +15,11 @@ use mem_cli::{
     device::Device,
     exit_code,
     extract::{
-        self, Loaded, Output, Summary,
+        self, Loaded, Output, Problems, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
     models::{model_name, resolve_model},
+    say,
 };
 use mem_model::adapter::read_config;
 use mem_model::generate::{DeviceKind, LoadOptions, LocalGenerator, load_encoder};
@@ -64,6 +67,9 @@ enum Command {
     },
 }
 
+/// More than any machine has cores, and few enough that starting them takes no time.
+const MOST_THREADS: i64 = 1024;
+
 /// Where the model runs.
 #[derive(Args, Clone, Copy)]
 struct MachineArgs {
@@ -76,7 +82,7 @@ struct MachineArgs {
     )]
     device: Device,
     /// Threads that compute [default: one for each core]
-    #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
 }
 
@@ -104,7 +110,7 @@ fn main() -> ExitCode {
     }
     let code = exit_code(outcome);
     if let Some(hint) = hint {
-        eprintln!("hint: {hint}");
+        say!("hint: {hint}");
     }
     code
 }
@@ -122,13 +128,13 @@ fn show_windows(input: &InputArgs, json: bool) -> anyhow::Result<ExitCode> {
         .as_ref()
         .map(|count| count as extract::CountTokens<'_>);
     let problems = extract::show(input, json, count, &mut io::stdout().lock())?;
-    eprint!("{problems}");
+    say_problems(&problems);
     Ok(ExitCode::from(u8::from(!problems.unreadable.is_empty())))
 }
 
 fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut job = extract::prepare(&arguments.input, &arguments.output)?;
-    eprint!("{}", job.problems());
+    say_problems(job.problems());
     let model = choose_model(&arguments.input)?;
     let device = DeviceKind::from(arguments.machine.device);
     let model_state = extract::model_state(&model)?;
@@ -152,6 +158,13 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(summary.exit_code()))
 }
 
+/// Says what was wrong with the inputs, a line each.
+fn say_problems(problems: &Problems) {
+    for line in problems.to_string().lines() {
+        say!("{line}");
+    }
+}
+
 /// The model that was asked for, else the adapter's, else the default. An adapter on a model that it was not
 /// trained on is allowed, since one model has many names, but seldom meant.
 fn choose_model(input: &InputArgs) -> anyhow::Result<PathBuf> {
@@ -164,10 +177,14 @@ fn choose_model(input: &InputArgs) -> anyhow::Result<PathBuf> {
         .as_deref()
         .or(base.as_deref())
         .unwrap_or(DEFAULT_MODEL);
-    let path = resolve_model(name)?;
+    let mut path = resolve_model(name);
+    if input.model.is_none() && base.is_some() {
+        path = path.context("the adapter's model is not here; name it with `--model`");
+    }
+    let path = path?;
     let name = model_name(name, &path);
     if let Some(base) = base.filter(|base| *base != name) {
-        eprintln!("warning: the adapter was trained on `{base}`, the model is `{name}`");
+        say!("warning: the adapter was trained on `{base}`, the model is `{name}`");
     }
     Ok(path)
 }
@@ -180,21 +197,21 @@ fn listen_for_interrupts() {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping; once more to stop at once");
+        say!("stopping; once more to stop at once");
     });
     if let Err(error) = listening {
-        eprintln!("warning: Ctrl-C will end the run at once: {error}");
+        say!("warning: Ctrl-C will end the run at once: {error}");
     }
 }
 
 fn print_summary(summary: &Summary, arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.json {
-        eprintln!("{summary}");
+        say!("{summary}");
         return Ok(());
     }
     let json = serde_json::to_string_pretty(summary)?;
     if Output::parse(arguments.output.out.as_deref()) == Output::Stdout {
-        eprintln!("{json}");
+        say!("{json}");
     } else {
         writeln!(io::stdout(), "{json}").context("cannot write the summary to standard output")?;
     }

@@ -11,8 +11,8 @@ use super::inputs::Unreadable;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// `--out` names one of the inputs.
-    #[error("`{}` is both input and output", .path.display())]
+    /// `--out` names one of the inputs, or a file whose `.partial` or `.new` is one.
+    #[error("`{}` is an input and would be written", .path.display())]
     OutputIsInput {
         /// The file.
         path: PathBuf,
@@ -153,7 +153,9 @@ impl Error {
             Self::Changed { .. } => {
                 "repeat the first call exactly, or delete that file to start afresh"
             }
-            Self::Broken { .. } => "delete that file to start afresh",
+            Self::Broken { .. } => {
+                "if that file is a run's, delete it to start afresh; if it is not, give `--out` another name"
+            }
             Self::Journal { .. } | Self::Output { .. } => {
                 "what is done is kept: mend the cause (often a full disk), then run again with `--resume`"
             }

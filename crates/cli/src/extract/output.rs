@@ -8,7 +8,7 @@ use std::{
 
 use mem_schema::{bank::Bank, record::Record, window::Window};
 
-use super::Error;
+use super::{Error, journal};
 
 /// Where records go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,23 +41,24 @@ impl Output {
     /// Refuses what would destroy an input or replace a device.
     ///
     /// # Errors
-    /// When the output is an input, or exists and is no regular file.
+    /// When the output or a file that is written on the way to it is an input, or the output exists and is no regular
+    /// file.
     pub fn check(&self, inputs: &[PathBuf]) -> Result<(), Error> {
         let Self::File(path) = self else {
             return Ok(());
         };
-        let Ok(meta) = fs::metadata(path) else {
-            return Ok(());
-        };
-        if !meta.is_file() {
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return Err(Error::OutputNotFile { path: path.clone() });
         }
-        let same = |input: &PathBuf| match (fs::canonicalize(input), fs::canonicalize(path)) {
-            (Ok(input), Ok(output)) => input == output,
-            _ => false,
-        };
-        if inputs.iter().any(same) {
-            return Err(Error::OutputIsInput { path: path.clone() });
+        for written in [path.clone(), journal::path_for(path), beside(path)] {
+            let same = |input: &PathBuf| match (fs::canonicalize(input), fs::canonicalize(&written))
+            {
+                (Ok(input), Ok(output)) => input == output,
+                _ => false,
+            };
+            if inputs.iter().any(same) {
+                return Err(Error::OutputIsInput { path: written });
+            }
         }
         Ok(())
     }
@@ -94,6 +95,18 @@ pub(super) fn write_lines(writer: &mut dyn Write, records: &[Record]) -> io::Res
     writer.flush()
 }
 
+/// The file that `path` stands for, through links.
+fn target(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// `FILE.new` for `FILE`: what becomes the output once it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = target(path).into_os_string();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
 /// Writes `path` beside itself first, so that it is replaced as a whole or not at all. A link stays a link.
 ///
 /// # Errors
@@ -102,10 +115,8 @@ pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut beside = target.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
+    let target = target(path);
+    let beside = beside(path);
     let written = File::create(&beside).and_then(|file| {
         let mut writer = BufWriter::new(file);
         write(&mut writer)?;

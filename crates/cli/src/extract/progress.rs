@@ -5,6 +5,8 @@ use std::{io::IsTerminal as _, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_schema::generator::Finish;
 
+use crate::{say, say::visible};
+
 use super::{Cost, Outcome, report::count};
 
 /// Tells a person on standard error where a run stands.
@@ -66,10 +68,10 @@ impl Progress {
                 bar.inc(1);
                 bar.set_message(self.state());
                 if !outcome.is_done() {
-                    bar.println(line());
+                    bar.println(visible(&line()));
                 }
             }
-            None => eprintln!("{}", line()),
+            None => say!("{}", line()),
         }
     }
 

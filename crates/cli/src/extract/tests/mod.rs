@@ -113,7 +113,9 @@ impl Place {
     /// The arguments `line`, with every word that ends in an extension put into the folder.
     fn line(&self, line: &str) -> Line {
         let place = |word: &str| match word.rsplit_once('.') {
-            Some((_, "txt" | "jsonl" | "json")) => self.path(word).display().to_string(),
+            Some((_, "txt" | "jsonl" | "json" | "partial" | "new")) => {
+                self.path(word).display().to_string()
+            }
             _ => word.to_owned(),
         };
         Line::parse_from(

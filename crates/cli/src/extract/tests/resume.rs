@@ -129,7 +129,7 @@ fn an_unfinished_run_is_neither_lost_nor_mixed_with_another() {
     .unwrap();
     insta::assert_snapshot!(place.refusal(&format!("{BOTH} --resume")), @"
     line 2 of `out.jsonl.partial` cannot be read: key must be a string at line 1 column 2
-      hint: delete that file to start afresh
+      hint: if that file is a run's, delete it to start afresh; if it is not, give `--out` another name
     ");
 }
 

@@ -123,7 +123,7 @@ fn what_cannot_run_is_told_before_the_model_is_loaded() {
         .collect();
     insta::assert_snapshot!(refusals.join("\n"), @"
     ada.txt --out ada.txt
-      `ada.txt` is both input and output
+      `ada.txt` is an input and would be written
       hint: give `--out` another name
     ada.txt --out /dev/null
       `/dev/null` is not a regular file
@@ -149,6 +149,37 @@ fn what_cannot_run_is_told_before_the_model_is_loaded() {
       cannot read `nowhere`: No such file or directory (os error 2)
     ");
     assert_eq!(place.names(), ["ada.txt", "ben.txt", "empty.txt"]);
+}
+
+#[test]
+fn files_on_the_way_to_the_output_are_never_taken_from_the_user() {
+    let place = Place::new();
+    fs::write(place.path("a.txt.partial"), "").unwrap();
+    fs::copy(place.path("ada.txt"), place.path("a.txt.new")).unwrap();
+    fs::copy(place.path("ada.txt"), place.path("b.txt.partial")).unwrap();
+    let lines = [
+        "a.txt.partial --out a.txt",
+        "a.txt.new --out a.txt",
+        "ben.txt --out b.txt",
+    ];
+    let refusals: Vec<_> = lines.iter().map(|line| place.refusal(line)).collect();
+    insta::assert_snapshot!(refusals.join("\n"), @"
+    `a.txt.partial` is an input and would be written
+      hint: give `--out` another name
+    `a.txt.new` is an input and would be written
+      hint: give `--out` another name
+    line 1 of `b.txt.partial` cannot be read: invalid type: integer `2024`, expected a map at line 1 column 5
+      hint: if that file is a run's, delete it to start afresh; if it is not, give `--out` another name
+    ");
+    let left = [
+        "a.txt.new",
+        "a.txt.partial",
+        "ada.txt",
+        "b.txt.partial",
+        "ben.txt",
+    ];
+    assert_eq!(place.names(), left);
+    assert_eq!(place.read("b.txt.partial"), place.read("ada.txt"));
 }
 
 #[test]
