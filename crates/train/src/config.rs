@@ -164,6 +164,10 @@ impl Recipe {
     }
 
     fn checked(self) -> Result<Self> {
+        let range = "a list of scenario files and folders";
+        bound(!self.data.is_empty(), "data", &"empty", range)?;
+        let named = !self.output.as_os_str().is_empty();
+        bound(named, "output", &"empty", "the path of a folder")?;
         self.train.check()?;
         self.lora.check()?;
         let WindowSettings { size, overlap, .. } = self.window;

@@ -266,6 +266,10 @@ fn a_setting_that_does_not_fit_is_named_alone() {
         fault.starts_with("`--set train.steps=-1` cannot be applied: "),
         "{fault}"
     );
+    for empty in ["data=[]", "output="] {
+        let fault = refusal(good, &[empty]);
+        assert!(matches!(fault, Error::Setting { .. }), "{fault}");
+    }
     let fault = refusal(good, &["seed=-1", "seed=-1"]).to_string();
     assert!(
         fault.starts_with("`--set seed=-1 --set seed=-1` "),
