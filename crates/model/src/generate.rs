@@ -214,8 +214,8 @@ impl LocalGenerator {
         constraint.accept(tokens[0])?;
         if !self.is_end(tokens[0]) && !constraint.is_finished() {
             let forced = constraint.forced_tokens()?;
-            constraint.try_accept(&forced)?;
-            tokens.extend(forced);
+            let taken = constraint.try_accept(&forced)?;
+            tokens.extend(&forced[..taken]);
         }
         Ok(tokens)
     }

@@ -311,6 +311,7 @@ fn identity(recipe: &Recipe, base_model: &str) -> Result<String> {
     recipe.data.clear();
     recipe.output = PathBuf::new();
     recipe.train.checkpoint_every = 0;
+    recipe.train.eval_every = 0;
     recipe.to_toml()
 }
 
