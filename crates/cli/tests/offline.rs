@@ -1,6 +1,8 @@
 //! After the models are fetched no program needs, or opens, a network connection: both work the same in a network
 //! namespace without interfaces.
 
+#![expect(clippy::unwrap_used, reason = "whole-file test code")]
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

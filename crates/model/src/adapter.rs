@@ -206,11 +206,21 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
                 source: Box::new(source),
             }
         })?;
-    let tensors = tensors
-        .into_iter()
-        .map(|(name, t)| Ok((name, t.to_dtype(DType::F32)?.to_device(device)?)))
-        .collect::<Result<_>>()?;
-    Ok((config, tensors))
+    let mut checked = BTreeMap::new();
+    for (name, tensor) in tensors {
+        let tensor = tensor.to_dtype(DType::F32)?;
+        let values = tensor.flatten_all()?.to_vec1::<f32>()?;
+        if values
+            .iter()
+            .any(|v| !(f64::from(*v) * config.scale()).is_finite())
+        {
+            return Err(Error::Adapter(format!(
+                "tensor `{name}` holds values that are no finite numbers; it is damaged, or its training diverged"
+            )));
+        }
+        checked.insert(name, tensor.to_device(device)?);
+    }
+    Ok((config, checked))
 }
 
 fn checked(peft: PeftConfig, path: &Path) -> Result<AdapterConfig> {

@@ -18,6 +18,10 @@ use serde_json::{
 
 use crate::error::{Error, Result};
 
+/// Steps that one rendering may take: thousands of messages need far fewer, and a template that loops without
+/// end is stopped within seconds.
+const FUEL: u64 = 10_000_000;
+
 const NAME: &str = "chat_template";
 
 /// A parsed chat template.
@@ -41,6 +45,7 @@ impl ChatTemplate {
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
         environment.set_syntax(syntax.build().map_err(invalid)?);
+        environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(unknown_method_callback);
         environment.add_filter("tojson", to_json);
         environment.add_function("raise_exception", raise_exception);
@@ -280,6 +285,17 @@ mod tests {
 
     fn template(source: &str) -> ChatTemplate {
         ChatTemplate::new(source, &[]).unwrap()
+    }
+
+    #[test]
+    fn a_template_without_end_is_stopped() {
+        let endless = template(
+            "{% for i in range(100000) %}{% for j in range(100000) %}{{ i }}{% endfor %}{% endfor %}",
+        );
+        assert!(matches!(
+            endless.render(&[], true),
+            Err(Error::Template { .. })
+        ));
     }
 
     #[test]

@@ -391,3 +391,19 @@ fn damaged_and_missing_files_are_errors() {
         Err(Error::WeightFile { .. })
     ));
 }
+
+#[test]
+fn an_adapter_with_values_that_are_no_numbers_is_refused() {
+    let (config, mut tensors) =
+        adapter::load(&folder("tiny-qwen2").join("adapter"), &Device::Cpu).unwrap();
+    let name = tensors.keys().next().unwrap().clone();
+    let damaged = (&tensors[&name] / 0.0).unwrap();
+    tensors.insert(name.clone(), damaged);
+    let out = tempfile::tempdir().unwrap();
+    adapter::save(out.path(), &config, 0.0, &tensors).unwrap();
+    let error = adapter::load(out.path(), &Device::Cpu).unwrap_err();
+    assert!(
+        matches!(&error, Error::Adapter(m) if m.contains(&name)),
+        "{error}"
+    );
+}

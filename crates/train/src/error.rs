@@ -62,6 +62,14 @@ pub enum Error {
     /// A labelled conversation is refused.
     #[error(transparent)]
     Scenario(#[from] mem_schema::scenario::ScenarioError),
+    /// Two files hold one scenario.
+    #[error("`{}` holds scenario `{id}`, which another file holds already", path.display())]
+    DuplicateScenario {
+        /// The second file.
+        path: PathBuf,
+        /// The `scenario_id`.
+        id: String,
+    },
     /// There is nothing to train on.
     #[error("{what} gives no example; {hint}")]
     NoExamples {

@@ -56,9 +56,17 @@ impl Examples {
         }
         found.files.sort();
         let mut examples = Self::default();
-        for file in found.files {
-            match Scenario::from_path(&file) {
-                Ok(scenario) => examples.add(&scenario, tuning, encoder, max_tokens)?,
+        let mut ids = HashSet::new();
+        for path in found.files {
+            match Scenario::from_path(&path) {
+                Ok(scenario) => {
+                    let id = scenario.transcript.id.clone();
+                    if ids.insert(id.clone()) {
+                        examples.add(&scenario, tuning, encoder, max_tokens)?;
+                    } else {
+                        examples.faults.push(Error::DuplicateScenario { path, id });
+                    }
+                }
                 Err(fault) => examples.faults.push(fault.into()),
             }
         }

@@ -241,6 +241,16 @@ fn a_malformed_scenario_is_skipped_and_named() {
         "{}",
         examples.faults[0]
     );
+    // A copy under another name would be trained on twice.
+    let data = folder.path().join("data");
+    let first = walk(&data)
+        .into_iter()
+        .find(|p| !p.ends_with("broken.json"))
+        .unwrap();
+    std::fs::copy(&first, data.join("copy.json")).unwrap();
+    let again = Examples::read(&recipe.data, &recipe.tuning(), &encoder, 2000).unwrap();
+    assert_eq!((again.scenarios, again.faults.len()), (2, 2));
+    assert_eq!(again.fingerprint(), examples.fingerprint());
     let none = Examples::read(
         &[folder.path().join("run")],
         &recipe.tuning(),
