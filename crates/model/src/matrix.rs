@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use crate::gemm::{MatMut, MatRef, Threads, matmul};
 use crate::packed::Packed;
 
-/// Up to this many activation rows, reading packed weights row by row beats expand-and-GEMM
-/// (measured on 2 cores with AVX-512: the lines cross between 6 and 12 rows).
+/// Up to this many activation rows, packed weights are read row by row: expanding a matrix for the GEMM only pays
+/// once enough rows share the expansion.
 const FEW_ROWS: usize = 8;
 
 /// Weight rows that are expanded at once: 1024 x 4864 f32 are 20 MB.
