@@ -4,9 +4,10 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value};
 
+use super::Source;
 use super::warnings::Warnings;
 use crate::clean::trim;
-use crate::transcript::Role;
+use crate::transcript::{Role, Turn};
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
@@ -126,5 +127,34 @@ pub(super) fn role_word(role: Role) -> &'static str {
         Role::Assistant => "assistant",
         Role::System => "system",
         Role::Tool => "tool",
+    }
+}
+
+/// A turn between people, from an object that names it under `id_key` and holds what a picture shows under
+/// `caption_key`.
+pub(super) fn turn(
+    [id_key, caption_key]: [&str; 2],
+    default_id: String,
+    mut fields: Object,
+    place: &str,
+    source: &mut Source<'_>,
+) -> Turn {
+    let mut text =
+        |key| take_text(&mut fields, key, place, source.warnings).filter(|t| !t.is_empty());
+    let (id, speaker) = (text(id_key), text("speaker"));
+    let (said, image_caption) = (text("text"), text(caption_key));
+    let mut missing = |key: &str, instead: &str| {
+        source
+            .warnings
+            .add(place, format!("`{key}` is missing; now `{instead}`"));
+        instead.to_owned()
+    };
+    Turn {
+        id: id.unwrap_or_else(|| missing(id_key, &default_id)),
+        speaker: speaker.map_or_else(|| missing("speaker", "unknown"), |name| clean_name(&name)),
+        role: Role::User,
+        text: said.unwrap_or_default(),
+        image_caption,
+        time: None,
     }
 }

@@ -4,8 +4,8 @@ use jiff::civil::DateTime;
 use serde_json::Value;
 
 use super::Source;
-use super::fields::{Object, clean_name, object, take_text, type_name};
-use crate::transcript::{Kind, Moment, Role, Session, Transcript, Turn};
+use super::fields::{Object, clean_name, object, take_text, turn, type_name};
+use crate::transcript::{Kind, Moment, Session, Transcript};
 
 pub(super) fn read(items: Vec<Value>, source: &mut Source<'_>) -> Vec<Transcript> {
     let samples = items.into_iter().enumerate();
@@ -106,6 +106,7 @@ fn session(
         let place = format!("{place}, turn {}", index + 1);
         let fields = object(item, &place, source.warnings)?;
         Some(turn(
+            ["dia_id", "blip_caption"],
             format!("D{number}:{}", index + 1),
             fields,
             &place,
@@ -114,27 +115,6 @@ fn session(
     });
     let turns = turns.collect();
     Some(Session { id, start, turns })
-}
-
-fn turn(default_id: String, mut fields: Object, place: &str, source: &mut Source<'_>) -> Turn {
-    let mut text =
-        |key| take_text(&mut fields, key, place, source.warnings).filter(|t| !t.is_empty());
-    let (id, speaker) = (text("dia_id"), text("speaker"));
-    let (said, image_caption) = (text("text"), text("blip_caption"));
-    let mut missing = |key: &str, instead: &str| {
-        source
-            .warnings
-            .add(place, format!("`{key}` is missing; now `{instead}`"));
-        instead.to_owned()
-    };
-    Turn {
-        id: id.unwrap_or_else(|| missing("dia_id", &default_id)),
-        speaker: speaker.map_or_else(|| missing("speaker", "unknown"), |name| clean_name(&name)),
-        role: Role::User,
-        text: said.unwrap_or_default(),
-        image_caption,
-        time: None,
-    }
 }
 
 /// Reads `1:56 pm on 8 May, 2023`.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Source;
-use super::fields::{Object, clean_name, object, role_of, take_list, take_text};
-use crate::transcript::{Kind, Role, Session, Transcript, Turn};
+use super::fields::{Object, clean_name, object, role_of, take_list, take_text, turn};
+use crate::transcript::{Kind, Role, Session, Transcript};
 
 pub(super) fn read(items: Vec<Value>, source: &mut Source<'_>) -> Vec<Transcript> {
     let count = items.len();
@@ -131,31 +131,16 @@ fn session(index: usize, mut fields: Object, place: &str, source: &mut Source<'_
         let place = format!("{place}, turn {}", index + 1);
         let fields = object(item, &place, source.warnings)?;
         let default_id = format!("{id}:{}", index + 1);
-        Some(turn(default_id, fields, &place, source))
+        Some(turn(
+            ["turn_id", "image_caption"],
+            default_id,
+            fields,
+            &place,
+            source,
+        ))
     });
     let turns = turns.collect();
     Session { id, start, turns }
-}
-
-fn turn(default_id: String, mut fields: Object, place: &str, source: &mut Source<'_>) -> Turn {
-    let mut text =
-        |key| take_text(&mut fields, key, place, source.warnings).filter(|t| !t.is_empty());
-    let (id, speaker) = (text("turn_id"), text("speaker"));
-    let (said, image_caption) = (text("text"), text("image_caption"));
-    let mut missing = |key: &str, instead: &str| {
-        source
-            .warnings
-            .add(place, format!("`{key}` is missing; now `{instead}`"));
-        instead.to_owned()
-    };
-    Turn {
-        id: id.unwrap_or_else(|| missing("turn_id", &default_id)),
-        speaker: speaker.map_or_else(|| missing("speaker", "unknown"), |name| clean_name(&name)),
-        role: Role::User,
-        text: said.unwrap_or_default(),
-        image_caption,
-        time: None,
-    }
 }
 
 /// The beginning of a text, safe to show.
