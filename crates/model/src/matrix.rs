@@ -110,7 +110,7 @@ impl HostMatrix {
             Values::F32(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
             Values::F16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
             Values::Bf16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
-            Values::Packed(p) => rows::product(p, shape, x, out, accumulate),
+            Values::Packed(p) => rows::packed_product(p, shape, x, out, accumulate),
         }
     }
 

@@ -11,10 +11,10 @@ use crate::expand::Element;
 pub(crate) struct Packed {
     pub(crate) cols: usize,
     group: usize,
-    group_bits: u32,
     q: Vec<i8>,
     scale: Vec<f32>,
-    offset: Option<Vec<f32>>,
+    /// Empty where the type has none.
+    offset: Vec<f32>,
 }
 
 /// One group on its way into a [`Packed`].
@@ -57,10 +57,9 @@ impl Packed {
         Some(Self {
             cols,
             group,
-            group_bits: group.ilog2(),
             q: sink.q,
             scale: sink.scale,
-            offset: (!sink.offset.is_empty()).then_some(sink.offset),
+            offset: sink.offset,
         })
     }
 
@@ -69,40 +68,18 @@ impl Packed {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.q.len() + 4 * (self.scale.len() + self.offset.as_ref().map_or(0, Vec::len))
+        self.q.len() + 4 * (self.scale.len() + self.offset.len())
     }
 
-    /// The sixteen weights from column `at` (a multiple of 16) of row `row` with their scale and offset.
-    #[inline(always)]
-    pub(crate) fn sixteenth(&self, row: usize, at: usize) -> (&[i8], f32, Option<f32>) {
-        let first = row * self.cols + at;
-        let group = first >> self.group_bits;
-        let offset = self.offset.as_ref().map(|offset| offset[group]);
-        (&self.q[first..first + 16], self.scale[group], offset)
+    /// Weights of a group.
+    pub(crate) fn group(&self) -> usize {
+        self.group
     }
 
-    /// [`Self::sixteenth`] without a look at the bounds, which costs a third of decoding.
-    ///
-    /// # Safety
-    /// The weights exist.
+    /// All weights, the scales of all groups, and their offsets, none where the type has none.
     #[inline(always)]
-    pub(crate) unsafe fn sixteenth_unchecked(
-        &self,
-        row: usize,
-        at: usize,
-    ) -> (*const i8, f32, Option<f32>) {
-        let first = row * self.cols + at;
-        let group = first >> self.group_bits;
-        debug_assert!(first + 16 <= self.q.len());
-        // SAFETY: the caller promises it; there is a scale, and an offset if any, for each group.
-        unsafe {
-            let offset = self.offset.as_ref().map(|o| *o.get_unchecked(group));
-            (
-                self.q.as_ptr().add(first),
-                *self.scale.get_unchecked(group),
-                offset,
-            )
-        }
+    pub(crate) fn parts(&self) -> (&[i8], &[f32], &[f32]) {
+        (&self.q, &self.scale, &self.offset)
     }
 
     /// Writes columns `start..start + out.len()` of row `row`, whole groups, into `out`.
@@ -115,7 +92,7 @@ impl Packed {
             .zip(out.chunks_exact_mut(self.group));
         for (g, (q, out)) in groups.enumerate() {
             let group = first / self.group + g;
-            let offset = self.offset.as_ref().map_or(0.0, |offset| offset[group]);
+            let offset = self.offset.get(group).copied().unwrap_or(0.0);
             T::from_scaled(q, self.scale[group], offset, out);
         }
     }

@@ -3,6 +3,9 @@
 //! Weights are read once for up to eight rows and become f32 in registers. A row's sums always run in the same order,
 //! whatever other rows are there, so that a token's result does not depend on what is decoded beside it.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64;
+
 use half::{bf16, f16};
 use rayon::prelude::*;
 
@@ -17,15 +20,21 @@ const ROWS: usize = 64;
 
 /// Row-major weights `[rows, cols]` that become f32 sixteen at a time.
 pub(crate) trait Source: Sync {
-    /// Columns `at..at + 16` of row `row`.
-    fn sixteen(&self, row: usize, at: usize) -> [f32; 16];
+    /// Where a row's weights lie.
+    type Row: Copy;
 
-    /// The same in a register.
+    /// Row `row`.
+    fn row(&self, row: usize) -> Self::Row;
+
+    /// Columns `at..at + 16` in a register; asks the memory for what lies `ahead` columns further on.
     ///
     /// # Safety
     /// The CPU has AVX-512 F and BW; the sixteen weights exist.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn register(&self, row: usize, at: usize) -> std::arch::x86_64::__m512;
+    unsafe fn register(row: Self::Row, at: usize, ahead: usize) -> std::arch::x86_64::__m512;
+
+    /// Columns `at..at + 16` of row `row`.
+    fn sixteen(&self, row: usize, at: usize) -> [f32; 16];
 
     /// One weight.
     fn one(&self, row: usize, at: usize) -> f32;
@@ -146,10 +155,10 @@ impl<S: Source> Job<'_, S> {
         unsafe {
             while row < n {
                 row += match n - row {
-                    8.. => self.tiles::<8, 1>(row, outputs.clone()),
-                    4.. => self.tiles::<4, 2>(row, outputs.clone()),
-                    2.. => self.tiles::<2, 4>(row, outputs.clone()),
-                    _ => self.tiles::<1, 4>(row, outputs.clone()),
+                    8.. => self.tiles::<8, 3>(row, outputs.clone()),
+                    4.. => self.tiles::<4, 6>(row, outputs.clone()),
+                    2.. => self.tiles::<2, 8>(row, outputs.clone()),
+                    _ => self.tiles::<1, 8>(row, outputs.clone()),
                 };
             }
         }
@@ -187,27 +196,24 @@ impl<S: Source> Job<'_, S> {
         let x: [&[f32]; R] =
             std::array::from_fn(|r| &self.x[(row + r) * self.cols..(row + r + 1) * self.cols]);
         let whole = self.cols / 16 * 16;
-        // Even and odd sixteens add up apart: one sum would wait for its own last addition.
-        let mut sums = [[[_mm512_setzero_ps(); O]; R]; 2];
-        for at in (0..whole).step_by(32) {
-            for half in 0..2 {
-                let at = at + 16 * half;
-                if at == whole {
-                    break;
-                }
-                for o in 0..O {
-                    // SAFETY: `at + 16 <= cols`, of the weights and of every row of `x`.
-                    let w = unsafe { self.weights.register(output + o, at) };
-                    for r in 0..R {
-                        let x = unsafe { _mm512_loadu_ps(x[r].as_ptr().add(at)) };
-                        sums[half][r][o] = _mm512_fmadd_ps(w, x, sums[half][r][o]);
+        let w: [S::Row; O] = std::array::from_fn(|o| self.weights.row(output + o));
+        // One sum a pair, in the order of the columns, for every R and O: results do not depend on the tile.
+        let mut sums = [[_mm512_setzero_ps(); O]; R];
+        for at in (0..whole).step_by(16) {
+            // SAFETY: `at + 16 <= cols`, of the weights and of every row of `x`.
+            unsafe {
+                let w: [__m512; O] = std::array::from_fn(|o| S::register(w[o], at, O * self.cols));
+                for r in 0..R {
+                    let x = _mm512_loadu_ps(x[r].as_ptr().add(at));
+                    for o in 0..O {
+                        sums[r][o] = _mm512_fmadd_ps(w[o], x, sums[r][o]);
                     }
                 }
             }
         }
         for r in 0..R {
             for o in 0..O {
-                let sum = _mm512_reduce_add_ps(_mm512_add_ps(sums[0][r][o], sums[1][r][o]));
+                let sum = _mm512_reduce_add_ps(sums[r][o]);
                 self.write(row + r, output + o, sum + self.tail(output + o, x[r]));
             }
         }
@@ -220,103 +226,119 @@ pub(crate) struct Dense<'a, T> {
     pub(crate) cols: usize,
 }
 
-impl Source for Dense<'_, f32> {
+/// Implements [`Source`] for unquantised weights: how one and how sixteen of them become f32.
+macro_rules! dense {
+    ($type:ty, $one:expr, $load:expr) => {
+        impl Source for Dense<'_, $type> {
+            type Row = *const $type;
+
+            #[inline(always)]
+            fn row(&self, row: usize) -> Self::Row {
+                self.values[row * self.cols..].as_ptr()
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[inline]
+            #[target_feature(enable = "avx512f,avx512bw")]
+            unsafe fn register(row: Self::Row, at: usize, ahead: usize) -> x86_64::__m512 {
+                // SAFETY: the caller names existing weights; a prefetch may point anywhere.
+                unsafe {
+                    x86_64::_mm_prefetch::<{ x86_64::_MM_HINT_T0 }>(
+                        row.wrapping_add(at + ahead).cast(),
+                    );
+                    $load(row.add(at))
+                }
+            }
+
+            #[inline(always)]
+            fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
+                let values = &self.values[row * self.cols + at..][..16];
+                std::array::from_fn(|i| $one(values[i]))
+            }
+
+            fn one(&self, row: usize, at: usize) -> f32 {
+                $one(self.values[row * self.cols + at])
+            }
+        }
+    };
+}
+
+dense!(f32, |v: f32| v, |at| x86_64::_mm512_loadu_ps(at));
+dense!(f16, |v: f16| v.to_f32(), |at: *const f16| {
+    x86_64::_mm512_cvtph_ps(x86_64::_mm256_loadu_si256(at.cast()))
+});
+// A bf16 is the upper half of an f32.
+dense!(bf16, |v: bf16| v.to_f32(), |at: *const bf16| {
+    let half = x86_64::_mm512_cvtepu16_epi32(x86_64::_mm256_loadu_si256(at.cast()));
+    x86_64::_mm512_castsi512_ps(x86_64::_mm512_slli_epi32::<16>(half))
+});
+
+/// Quantised weights in groups of `2^BITS`, with an offset a group or without.
+pub(crate) struct Grouped<'a, const BITS: u32, const OFFSET: bool>(pub(crate) &'a Packed);
+
+impl<const BITS: u32, const OFFSET: bool> Source for Grouped<'_, BITS, OFFSET> {
+    /// Weights, scales and offsets.
+    type Row = (*const i8, *const f32, *const f32);
+
     #[inline(always)]
-    fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
-        let values = &self.values[row * self.cols + at..][..16];
-        std::array::from_fn(|i| values[i])
+    fn row(&self, row: usize) -> Self::Row {
+        let first = row * self.0.cols;
+        let (q, scale, offset) = self.0.parts();
+        let offset = match OFFSET {
+            true => offset[first >> BITS..].as_ptr(),
+            false => std::ptr::null(),
+        };
+        (q[first..].as_ptr(), scale[first >> BITS..].as_ptr(), offset)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn register(&self, row: usize, at: usize) -> std::arch::x86_64::__m512 {
-        // SAFETY: the caller names existing weights.
+    unsafe fn register((q, scale, offset): Self::Row, at: usize, ahead: usize) -> x86_64::__m512 {
+        use std::arch::x86_64::*;
+        // SAFETY: the caller names existing weights, each group has a scale and an offset if any; a prefetch may point
+        // anywhere.
         unsafe {
-            std::arch::x86_64::_mm512_loadu_ps(self.values.as_ptr().add(row * self.cols + at))
+            _mm_prefetch::<_MM_HINT_T0>(q.wrapping_add(at + ahead));
+            let q = _mm512_cvtepi8_epi32(_mm_loadu_si128(q.add(at).cast()));
+            let scaled = _mm512_mul_ps(
+                _mm512_cvtepi32_ps(q),
+                _mm512_set1_ps(*scale.add(at >> BITS)),
+            );
+            match OFFSET {
+                true => _mm512_sub_ps(scaled, _mm512_set1_ps(*offset.add(at >> BITS))),
+                false => scaled,
+            }
         }
     }
 
+    #[inline(always)]
+    fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
+        let first = row * self.0.cols + at;
+        let (q, scale, offset) = self.0.parts();
+        let (q, scale) = (&q[first..first + 16], scale[first >> BITS]);
+        let offset = if OFFSET { offset[first >> BITS] } else { 0.0 };
+        std::array::from_fn(|i| scale * f32::from(q[i]) - offset)
+    }
+
     fn one(&self, row: usize, at: usize) -> f32 {
-        self.values[row * self.cols + at]
+        self.sixteen(row, at / 16 * 16)[at % 16]
     }
 }
 
-impl Source for Dense<'_, bf16> {
-    #[inline(always)]
-    fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
-        let values = &self.values[row * self.cols + at..][..16];
-        std::array::from_fn(|i| f32::from_bits(u32::from(values[i].to_bits()) << 16))
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn register(&self, row: usize, at: usize) -> std::arch::x86_64::__m512 {
-        use std::arch::x86_64::*;
-        // SAFETY: the caller names existing weights; a bf16 is the upper half of an f32.
-        unsafe {
-            let half = _mm256_loadu_si256(self.values.as_ptr().add(row * self.cols + at).cast());
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)))
-        }
-    }
-
-    fn one(&self, row: usize, at: usize) -> f32 {
-        self.values[row * self.cols + at].to_f32()
-    }
-}
-
-impl Source for Dense<'_, f16> {
-    #[inline(always)]
-    fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
-        let values = &self.values[row * self.cols + at..][..16];
-        std::array::from_fn(|i| values[i].to_f32())
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn register(&self, row: usize, at: usize) -> std::arch::x86_64::__m512 {
-        use std::arch::x86_64::*;
-        // SAFETY: the caller names existing weights.
-        unsafe {
-            let half = _mm256_loadu_si256(self.values.as_ptr().add(row * self.cols + at).cast());
-            _mm512_cvtph_ps(half)
-        }
-    }
-
-    fn one(&self, row: usize, at: usize) -> f32 {
-        self.values[row * self.cols + at].to_f32()
-    }
-}
-
-impl Source for Packed {
-    #[inline(always)]
-    fn sixteen(&self, row: usize, at: usize) -> [f32; 16] {
-        let (q, scale, offset) = self.sixteenth(row, at);
-        std::array::from_fn(|i| scale * f32::from(q[i]) - offset.unwrap_or(0.0))
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn register(&self, row: usize, at: usize) -> std::arch::x86_64::__m512 {
-        use std::arch::x86_64::*;
-        // SAFETY: the caller names existing weights.
-        let (q, scale, offset) = unsafe { self.sixteenth_unchecked(row, at) };
-        // SAFETY: sixteen values lie there.
-        let q = unsafe { _mm_loadu_si128(q.cast()) };
-        let q = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
-        let scaled = _mm512_mul_ps(q, _mm512_set1_ps(scale));
-        match offset {
-            None => scaled,
-            Some(offset) => _mm512_sub_ps(scaled, _mm512_set1_ps(offset)),
-        }
-    }
-
-    fn one(&self, row: usize, at: usize) -> f32 {
-        let sixteen = self.sixteen(row, at / 16 * 16);
-        sixteen[at % 16]
+/// [`product`] with quantised weights.
+pub(crate) fn packed_product(
+    weights: &Packed,
+    shape: (usize, usize),
+    x: &[f32],
+    out: &SharedOut<'_>,
+    accumulate: bool,
+) {
+    match (weights.group(), weights.parts().2.is_empty()) {
+        (16, true) => product(&Grouped::<4, false>(weights), shape, x, out, accumulate),
+        (16, false) => product(&Grouped::<4, true>(weights), shape, x, out, accumulate),
+        (_, true) => product(&Grouped::<5, false>(weights), shape, x, out, accumulate),
+        (_, false) => product(&Grouped::<5, true>(weights), shape, x, out, accumulate),
     }
 }
 
@@ -410,11 +432,17 @@ mod tests {
             (GgmlDType::Q5_0, 96),
             (GgmlDType::Q4K, 256),
             (GgmlDType::Q6K, 512),
+            (GgmlDType::Q2K, 256),
         ] {
             let dense = Tensor::from_vec(values(66 * cols, 2.0), (66, cols), &Device::Cpu).unwrap();
             let quantised = QTensor::quantize(&dense, dtype).unwrap();
             let packed = Packed::from_ggml(dtype, &quantised.data().unwrap(), cols).unwrap();
-            check(&packed, 66, cols);
+            match dtype {
+                GgmlDType::Q5_0 => check(&Grouped::<5, false>(&packed), 66, cols),
+                GgmlDType::Q4K => check(&Grouped::<5, true>(&packed), 66, cols),
+                GgmlDType::Q6K => check(&Grouped::<4, false>(&packed), 66, cols),
+                _ => check(&Grouped::<4, true>(&packed), 66, cols),
+            }
         }
     }
 }
