@@ -1,10 +1,8 @@
 //! Speeds of the engine for `scripts/bench-peers.sh`: one JSON line a run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use candle_core::Var;
 use clap::{Parser, Subcommand};
 use mem_cli::device::MachineArgs;
 use mem_cli::memory::peak_bytes;
@@ -16,6 +14,7 @@ use mem_model::linear::Pass;
 use mem_model::qwen::{Model, Projection};
 use mem_train::gradient::{Sums, accumulate};
 use mem_train::optimiser::{AdamW, AdamWSettings};
+use mem_train::sft::attach_trainable;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
@@ -124,15 +123,8 @@ fn lora(mut model: Model, tokens: usize, steps: usize) -> anyhow::Result<()> {
         base_model: String::new(),
     };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let vars: BTreeMap<String, Var> = adapter::initial(&config, &model, &mut rng)?
-        .into_iter()
-        .map(|(name, tensor)| Ok((name, Var::from_tensor(&tensor)?)))
-        .collect::<anyhow::Result<_>>()?;
-    let tensors = vars
-        .iter()
-        .map(|(n, v)| (n.clone(), v.as_tensor().clone()))
-        .collect();
-    adapter::attach(&mut model, &config, &tensors)?;
+    let tensors = adapter::initial(&config, &model, &mut rng)?;
+    let vars = attach_trainable(&mut model, &config, &tensors)?;
     let mut optimiser = AdamW::new(AdamWSettings::with_decay(0.0), &vars)?;
     let mut start = Instant::now();
     for step in 0..=steps {
