@@ -26,23 +26,22 @@ def some_tokens(llm, count):
 def prefill(args):
     llm = load(args, args.tokens + 16)
     tokens = some_tokens(llm, args.tokens)
-    llm.eval(tokens[:64])  # the first call touches the weights
     seconds = []
-    for _ in range(args.repeat):
+    for _ in range(args.repeat + 1):
         llm.reset()
         start = time.perf_counter()
         llm.eval(tokens)
         seconds.append(time.perf_counter() - start)
-    print_rate(len(tokens) * args.repeat, sum(seconds), repetitions=seconds)
+    print_rate(len(tokens), min(seconds), repetitions=seconds)
 
 
 def decode(args):
     llm = load(args, args.prompt + args.tokens + 16)
-    stream = llm.generate(some_tokens(llm, args.prompt), temp=0.0)
-    next(stream)
+    tokens = some_tokens(llm, args.prompt + args.tokens)
+    llm.eval(tokens[:args.prompt])
     start = time.perf_counter()
-    for _ in range(args.tokens):
-        next(stream)
+    for token in tokens[args.prompt:]:  # without the binding's sampler, to time llama.cpp alone
+        llm.eval([token])
     print_rate(args.tokens, time.perf_counter() - start)
 
 
@@ -87,7 +86,7 @@ works = parser.add_subparsers(required=True)
 work = works.add_parser("prefill")
 work.set_defaults(run=prefill)
 work.add_argument("--tokens", type=int, default=512)
-work.add_argument("--repeat", type=int, default=1)
+work.add_argument("--repeat", type=int, default=3)
 work = works.add_parser("decode")
 work.set_defaults(run=decode)
 work.add_argument("--prompt", type=int, default=32)
