@@ -4,6 +4,7 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("program")
@@ -11,6 +12,8 @@ parser.add_argument("--model", required=True)
 parser.add_argument("--vectors", help="file for the vectors, one JSON array a line")
 args = parser.parse_args()
 
+if not Path(args.program).exists():
+    sys.exit(f"{Path(args.program).name} is not built")
 command = [args.program, args.model] + ["--vectors"] * bool(args.vectors)
 run = subprocess.run(command, stdin=sys.stdin, capture_output=True, text=True)
 if run.returncode != 0:

@@ -64,11 +64,12 @@ def lora(args):
 def embed(args):
     texts = locomo_turns(args.locomo, 1000)
     model = ["--model", args.embedder]
-    peer = python("minilm.py", *model, "--threads", args.threads, "--vectors")
+    ours = python("embed_lines.py", args.programs / "examples/embed_lines", *model, "--vectors", args.scratch / "ours")
+    peer = python("minilm.py", *model, "--threads", args.threads)
     yield Row("embed", "MiniLM, 1,000 LoCoMo turns", "texts_per_second", "texts/s",
-              Side("memloom", [args.programs / "examples/embed_lines", *model, "--vectors", args.scratch / "ours"], texts),
-              [Side("sentence-transformers f32", [*peer, args.scratch / "f32"], texts),
-               Side("sentence-transformers bf16", [*peer, args.scratch / "bf16"], texts)])
+              Side("memloom", ours, texts),
+              [Side("sentence-transformers f32", [*peer, "--vectors", args.scratch / "f32"], texts),
+               Side("sentence-transformers bf16", [*peer, "--dtype", "bfloat16"], texts)])
 
 
 def extract(args):

@@ -104,6 +104,11 @@ def cosine(scratch):
     return [f"cosine to sentence-transformers f32: mean {cosines.mean():.6f}, lowest {cosines.min():.6f}"]
 
 
+def left_out(groups, why):
+    """The line of rows that cannot be measured."""
+    return f"| {', '.join(groups)} | – | – ({why}) | – | – | – | – |"
+
+
 def limits(threads):
     run = subprocess.run(rows.python("limits.py", "--threads", threads), capture_output=True, text=True, check=True)
     result = json.loads(run.stdout)
@@ -131,9 +136,10 @@ def main(args):
                 if row.group in groups:
                     added, more = compare(row, 1 if row.group in ("extract", "growth") else args.repeat)
                     lines, notes = lines + added, notes + more
-        except (OSError, subprocess.CalledProcessError) as error:
-            said = (getattr(error, "stderr", "") or "").strip()
-            lines.append(f"| {', '.join(groups)} | – | – ({said or error}) | – | – | – | – |")
+        except FileNotFoundError as error:
+            lines.append(left_out(groups, f"there is no {error.filename}"))
+        except subprocess.CalledProcessError as error:
+            lines.append(left_out(groups, (error.stderr.strip().splitlines() or [error])[0]))
     if "embed" in wanted:
         notes += cosine(args.scratch)
     print("\n".join(lines))
