@@ -139,7 +139,7 @@ def main(args):
         except FileNotFoundError as error:
             lines.append(left_out(groups, f"there is no {error.filename}"))
         except subprocess.CalledProcessError as error:
-            lines.append(left_out(groups, (error.stderr.strip().splitlines() or [error])[0]))
+            lines.append(left_out(groups, " ".join(error.stderr.split())[:200] or error))
     if "embed" in wanted:
         notes += cosine(args.scratch)
     print("\n".join(lines))
