@@ -5,12 +5,13 @@
 use candle_core::quantized::GgmlDType;
 use half::f16;
 
-use crate::dot::dot_scaled;
+use crate::expand::Element;
 
 /// A quantised matrix `[rows, cols]`; value = `scale * q - offset`.
 pub(crate) struct Packed {
     pub(crate) cols: usize,
     group: usize,
+    group_bits: u32,
     q: Vec<i8>,
     scale: Vec<f32>,
     offset: Option<Vec<f32>>,
@@ -56,6 +57,7 @@ impl Packed {
         Some(Self {
             cols,
             group,
+            group_bits: group.ilog2(),
             q: sink.q,
             scale: sink.scale,
             offset: (!sink.offset.is_empty()).then_some(sink.offset),
@@ -70,47 +72,51 @@ impl Packed {
         self.q.len() + 4 * (self.scale.len() + self.offset.as_ref().map_or(0, Vec::len))
     }
 
-    /// Writes row `row` as f32 into `out` (`[cols]`).
-    pub(crate) fn row_to_f32(&self, row: usize, out: &mut [f32]) {
-        let groups = self.cols / self.group;
-        let q = &self.q[row * self.cols..(row + 1) * self.cols];
-        let scale = &self.scale[row * groups..(row + 1) * groups];
-        let offset = self
-            .offset
-            .as_ref()
-            .map(|o| &o[row * groups..(row + 1) * groups]);
-        for (g, (q, out)) in q
+    /// The sixteen weights from column `at` (a multiple of 16) of row `row` with their scale and offset.
+    #[inline(always)]
+    pub(crate) fn sixteenth(&self, row: usize, at: usize) -> (&[i8], f32, Option<f32>) {
+        let first = row * self.cols + at;
+        let group = first >> self.group_bits;
+        let offset = self.offset.as_ref().map(|offset| offset[group]);
+        (&self.q[first..first + 16], self.scale[group], offset)
+    }
+
+    /// [`Self::sixteenth`] without a look at the bounds, which costs a third of decoding.
+    ///
+    /// # Safety
+    /// The weights exist.
+    #[inline(always)]
+    pub(crate) unsafe fn sixteenth_unchecked(
+        &self,
+        row: usize,
+        at: usize,
+    ) -> (*const i8, f32, Option<f32>) {
+        let first = row * self.cols + at;
+        let group = first >> self.group_bits;
+        debug_assert!(first + 16 <= self.q.len());
+        // SAFETY: the caller promises it; there is a scale, and an offset if any, for each group.
+        unsafe {
+            let offset = self.offset.as_ref().map(|o| *o.get_unchecked(group));
+            (
+                self.q.as_ptr().add(first),
+                *self.scale.get_unchecked(group),
+                offset,
+            )
+        }
+    }
+
+    /// Writes columns `start..start + out.len()` of row `row`, whole groups, into `out`.
+    pub(crate) fn expand<T: Element>(&self, row: usize, start: usize, out: &mut [T]) {
+        let first = row * self.cols + start;
+        debug_assert!(first.is_multiple_of(self.group) && out.len().is_multiple_of(self.group));
+        let q = &self.q[first..first + out.len()];
+        let groups = q
             .chunks_exact(self.group)
-            .zip(out.chunks_exact_mut(self.group))
-            .enumerate()
-        {
-            let (s, o) = (scale[g], offset.map_or(0.0, |o| o[g]));
-            for (out, &q) in out.iter_mut().zip(q) {
-                *out = s * f32::from(q) - o;
-            }
-        }
-    }
-
-    /// Sums of `x` over each group, which [`Self::dot`] multiplies with the offsets; empty without offsets.
-    pub(crate) fn group_sums(&self, x: &[f32]) -> Vec<f32> {
-        match self.offset {
-            None => Vec::new(),
-            Some(_) => x.chunks_exact(self.group).map(|g| g.iter().sum()).collect(),
-        }
-    }
-
-    /// Dot product of row `row` with `x` (`[cols]`), whose [`Self::group_sums`] are `sums`.
-    pub(crate) fn dot(&self, row: usize, x: &[f32], sums: &[f32]) -> f32 {
-        let groups = self.cols / self.group;
-        let q = &self.q[row * self.cols..(row + 1) * self.cols];
-        let scale = &self.scale[row * groups..(row + 1) * groups];
-        let product = dot_scaled(self.group, q, scale, x);
-        match &self.offset {
-            None => product,
-            Some(offset) => {
-                let offset = &offset[row * groups..(row + 1) * groups];
-                product - offset.iter().zip(sums).map(|(o, s)| o * s).sum::<f32>()
-            }
+            .zip(out.chunks_exact_mut(self.group));
+        for (g, (q, out)) in groups.enumerate() {
+            let group = first / self.group + g;
+            let offset = self.offset.as_ref().map_or(0.0, |offset| offset[group]);
+            T::from_scaled(q, self.scale[group], offset, out);
         }
     }
 }
@@ -271,7 +277,6 @@ mod tests {
     fn every_type_equals_the_reference_dequantisation() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(7);
         let values: Vec<f32> = (0..3 * 512).map(|_| rng.random_range(-1.5..1.0)).collect();
-        let x: Vec<f32> = (0..512).map(|_| rng.random_range(-1.0..1.0)).collect();
         let dense = Tensor::from_vec(values, (3, 512), &Device::Cpu).unwrap();
         for dtype in TYPES {
             let quantised = QTensor::quantize(&dense, dtype).unwrap();
@@ -282,17 +287,10 @@ mod tests {
                 .unwrap();
             let packed = Packed::from_ggml(dtype, &quantised.data().unwrap(), 512).unwrap();
             assert_eq!(packed.rows(), 3);
-            let sums = packed.group_sums(&x);
             for (row, expected) in expected.iter().enumerate() {
-                let mut out = vec![0.0; 512];
-                packed.row_to_f32(row, &mut out);
+                let mut out = vec![0f32; 512];
+                packed.expand(row, 0, &mut out);
                 assert_eq!(&out, expected, "{dtype:?}");
-                let exact: f64 = expected.iter().zip(&x).map(|(w, x)| f64::from(w * x)).sum();
-                let dot = f64::from(packed.dot(row, &x, &sums));
-                assert!(
-                    (dot - exact).abs() < 1e-4 * 512f64.sqrt(),
-                    "{dtype:?}: {dot} {exact}"
-                );
             }
         }
     }
