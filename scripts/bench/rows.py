@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -29,7 +29,6 @@ class Row:
     ours: Side
     peers: list
     scale: float = 1.0
-    notes: list = field(default_factory=list)
 
 
 def python(script, *arguments):
