@@ -15,7 +15,7 @@ use mem_cli::{
     device::Device,
     exit_code,
     extract::{
-        self, Loaded, Output, Problems, Summary,
+        self, Output, Problems, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
     models::{model_name, resolve_model},
@@ -70,6 +70,9 @@ enum Command {
 /// More than any machine has cores, and few enough that starting them takes no time.
 const MOST_THREADS: i64 = 1024;
 
+/// More than a device gains by, and their caches still have a size that can be computed.
+const MOST_ROWS: i64 = 1024;
+
 /// Where the model runs.
 #[derive(Args, Clone, Copy)]
 struct MachineArgs {
@@ -84,6 +87,10 @@ struct MachineArgs {
     /// Threads that compute [default: one for each core]
     #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..=MOST_THREADS))]
     threads: Option<u16>,
+    /// Windows that are decoded together; the records do not depend on it
+    /// [default: by cores and free memory, on a processor at most 32]
+    #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..=MOST_ROWS))]
+    rows: Option<u16>,
 }
 
 fn main() -> ExitCode {
@@ -143,15 +150,9 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         model,
         adapter: arguments.input.adapter.clone(),
         device,
+        rows: arguments.machine.rows.map(usize::from),
     };
-    let load = || {
-        let generator = LocalGenerator::load(&options)?;
-        let context_tokens = Some(generator.context_length());
-        Ok(Loaded {
-            generator,
-            context_tokens,
-        })
-    };
+    let load = || Ok(LocalGenerator::load(&options)?);
     listen_for_interrupts();
     let summary = job.run(load, &INTERRUPTED, &mut io::stdout().lock())?;
     print_summary(&summary, arguments)?;

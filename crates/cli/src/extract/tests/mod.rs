@@ -10,7 +10,7 @@ mod resume;
 mod runs;
 
 use super::{
-    Error, Job, Loaded, Summary,
+    Error, Job, Summary,
     args::{InputArgs, OutputArgs},
     prepare,
 };
@@ -46,7 +46,8 @@ impl<'a> Fake<'a> {
 impl Generator for Fake<'_> {
     type Error = io::Error;
 
-    fn generate(&self, request: &Request<'_>) -> Result<Reply, io::Error> {
+    fn generate(&self, request: Request<'_>) -> Result<Reply, io::Error> {
+        let request = &request;
         let call = self.calls.replace(self.calls.get() + 1);
         if let Some(answered) = self.answer.and_then(|answer| answer(call, request)) {
             return answered;
@@ -144,13 +145,7 @@ impl Place {
         let mut job = self.prepare(line)?;
         job.begin("fake")?;
         let mut stdout = Vec::new();
-        let loaded = || {
-            Ok(Loaded {
-                generator: fake,
-                context_tokens: None,
-            })
-        };
-        let summary = job.run(loaded, stop, &mut stdout)?;
+        let summary = job.run(|| Ok(fake), stop, &mut stdout)?;
         Ok((summary, String::from_utf8(stdout)?))
     }
 
@@ -203,7 +198,7 @@ impl Place {
 impl Generator for &Fake<'_> {
     type Error = io::Error;
 
-    fn generate(&self, request: &Request<'_>) -> Result<Reply, io::Error> {
+    fn generate(&self, request: Request<'_>) -> Result<Reply, io::Error> {
         (**self).generate(request)
     }
 

@@ -84,7 +84,10 @@ fn an_interrupted_run_keeps_its_windows_and_leaves_the_output_alone() {
     let interrupt = |call, request: &Request<'_>| {
         (call == 2).then(|| {
             stop.store(true, Ordering::Relaxed);
-            assert!(request.stop.unwrap()("{"), "the reply ends at once");
+            assert!(
+                request.stop.as_ref().unwrap()("{"),
+                "the reply ends at once"
+            );
             Ok(reply("{", Finish::Stopped))
         })
     };
@@ -152,14 +155,8 @@ fn a_full_disk_is_told_and_the_journal_is_kept() {
     if let Ok(file) = full(Path::new("/dev/full")) {
         job.journal_to(file);
         let fake = Fake::default();
-        let loaded = || {
-            Ok(Loaded {
-                generator: &fake,
-                context_tokens: None,
-            })
-        };
         let error = job
-            .run(loaded, &AtomicBool::new(false), &mut Vec::new())
+            .run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new())
             .err()
             .unwrap();
         insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
