@@ -188,7 +188,6 @@ mod tests {
             left: 4,
             records: 0,
             rows: 3,
-            rows: 0,
             windows: 0,
             spent: Cost::default(),
         };

@@ -3,7 +3,7 @@
 use std::{cell::Cell, fs, io, path::PathBuf, sync::atomic::AtomicBool};
 
 use clap::Parser;
-use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request};
+use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request, Work};
 use tempfile::TempDir;
 
 mod resume;
@@ -31,6 +31,8 @@ type Answer<'a> = &'a dyn Fn(usize, &Request<'_>) -> Option<Result<Reply, io::Er
 #[derive(Default)]
 struct Fake<'a> {
     calls: Cell<usize>,
+    /// Takes so many requests together and replies to the last of them first; 0 is one by one.
+    together: usize,
     answer: Option<Answer<'a>>,
 }
 
@@ -53,6 +55,25 @@ impl Generator for Fake<'_> {
             return answered;
         }
         Ok(reply(&memories(&[&last_message(request)]), Finish::End))
+    }
+
+    fn generate_all<'w>(&self, work: &mut dyn Work<'w, io::Error>) {
+        let mut number = 0;
+        loop {
+            let requests: Vec<_> = (0..self.together.max(1))
+                .map_while(|_| work.next())
+                .collect();
+            if requests.is_empty() {
+                return;
+            }
+            let numbered: Vec<_> = (number..).zip(requests).collect();
+            number += numbered.len();
+            for (number, request) in numbered.into_iter().rev() {
+                if work.reply(number, self.generate(request)).is_break() {
+                    return;
+                }
+            }
+        }
     }
 
     fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize, io::Error> {
@@ -200,6 +221,10 @@ impl Generator for &Fake<'_> {
 
     fn generate(&self, request: Request<'_>) -> Result<Reply, io::Error> {
         (**self).generate(request)
+    }
+
+    fn generate_all<'w>(&self, work: &mut dyn Work<'w, io::Error>) {
+        (**self).generate_all(work);
     }
 
     fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize, io::Error> {

@@ -106,6 +106,37 @@ fn an_interrupted_run_keeps_its_windows_and_leaves_the_output_alone() {
 }
 
 #[test]
+fn of_windows_in_work_together_those_that_ended_are_kept() {
+    let place = Place::new();
+    place.run(BOTH, &Fake::default()).unwrap();
+    let whole = place.read("out.jsonl");
+    let stop = AtomicBool::new(false);
+    let interrupt = |call, request: &Request<'_>| {
+        (call == 1).then(|| {
+            stop.store(true, Ordering::Relaxed);
+            assert!(
+                request.stop.as_ref().unwrap()("{"),
+                "the reply ends at once"
+            );
+            Ok(reply("{", Finish::Stopped))
+        })
+    };
+    let fake = || Fake {
+        together: 3,
+        ..Fake::answering(&interrupt)
+    };
+    let (summary, _) = place.run_until(BOTH, &fake(), &stop).unwrap();
+    // The third window was done, the second stopped; the first had its whole reply when it was asked to stop.
+    assert_eq!((summary.windows.done, summary.exit_code()), (2, 130));
+    assert_resumes(&place, 2, &whole);
+
+    stop.store(false, Ordering::Relaxed);
+    let (_, stdout) = place.run_until("ada.txt ben.txt", &fake(), &stop).unwrap();
+    let lines: Vec<_> = whole.lines().collect();
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), [lines[0], lines[2]]);
+}
+
+#[test]
 fn an_unfinished_run_is_neither_lost_nor_mixed_with_another() {
     let place = Place::new();
     let fail = |call, _: &Request<'_>| (call == 1).then(|| Err(io::Error::other("no more memory")));
