@@ -6,6 +6,7 @@ use candle_core::{DType, Device, Tensor};
 use mem_schema::generator::Work;
 use rayon::prelude::*;
 
+use crate::cache::KvCache;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::qwen::Model;
@@ -89,17 +90,17 @@ fn report<'a>(rows: &mut Vec<Row<'_>>, work: &mut dyn Work<'a, Error>) -> Contro
 /// One pass of the model over what the rows have to feed, and their choices.
 fn step(model: &Model, rows: &mut [Row<'_>]) {
     // Rows that decode come first; prompts share what is left, in the order in which they came.
-    let decodes = |row: &Row<'_>| row.cache.len() >= row.prompt().len();
+    let (decoding, reading): (Vec<_>, Vec<_>) = rows
+        .iter_mut()
+        .filter(|row| row.end.is_none())
+        .partition(|row| !row.reads());
     let mut budget = STEP_TOKENS;
-    for prompts in [false, true] {
-        for row in rows.iter_mut().filter(|row| decodes(row) != prompts) {
-            if row.end.is_none() {
-                row.plan(budget);
-                budget -= row.fed();
-            }
-        }
+    let mut rows: Vec<&mut Row<'_>> = decoding.into_iter().chain(reading).collect();
+    for row in &mut rows {
+        row.plan(budget);
+        budget -= row.fed();
     }
-    let mut rows: Vec<&mut Row<'_>> = rows.iter_mut().filter(|row| row.fed() > 0).collect();
+    rows.retain(|row| row.fed() > 0);
     if rows.is_empty() {
         return;
     }
@@ -114,44 +115,42 @@ fn step(model: &Model, rows: &mut [Row<'_>]) {
     }
 }
 
+/// `rows` holds those that decode before those that read.
 fn compute(model: &Model, rows: &mut [&mut Row<'_>]) -> Result<()> {
-    let choosing = rows.iter().filter(|row| row.chooses()).count();
+    let decodes = |row: &Row<'_>| row.chooses() && !row.reads();
+    let choosing = rows.iter().filter(|row| decodes(row)).count();
     rows.par_iter_mut()
-        .filter(|row| row.chooses())
+        .filter(|row| decodes(row))
         .for_each(|row| {
             if let Err(error) = row.draft(choosing) {
                 row.end = Some(Err(error));
             }
         });
-    let mut ids = Vec::new();
-    let mut wanted = Vec::new();
-    let mut lens = Vec::with_capacity(rows.len());
+    let decoding = rows.iter().filter(|row| !row.reads()).count();
+    let decoded = Feed::of(&rows[..decoding]);
+    let read = Feed::of(&rows[decoding..]);
     // Logits of each row.
-    let mut counts = Vec::with_capacity(rows.len());
-    for row in rows.iter() {
-        let start = ids.len();
-        lens.push(row.feed(&mut ids));
-        let positions = row.wanted();
-        counts.push(positions.len());
-        wanted.extend(positions.into_iter().map(|at| (start + at) as u32));
-    }
+    let counts: Vec<usize> = rows.iter().map(|row| row.wanted().len()).collect();
     let (mut caches, masks): (Vec<_>, Vec<_>) = rows.iter_mut().map(|row| row.split()).unzip();
-    // The grammars work on one thread while the model uses all; the model stays on this one, where its device is open.
+    // The grammars work beside the model, which stays on this thread, where its device is open.
     let logits = rayon::in_place_scope(|scope| -> Result<Option<Tensor>> {
         scope.spawn(move |_| masks.into_par_iter().for_each(|masks| masks.run()));
-        let hidden = model.hidden(&ids, &lens, Some(&mut caches))?;
-        if wanted.is_empty() {
+        let (for_decoded, for_read) = caches.split_at_mut(decoding);
+        let hidden = [
+            decoded.hidden(model, for_decoded)?,
+            read.hidden(model, for_read)?,
+        ];
+        let hidden: Vec<Tensor> = hidden.into_iter().flatten().collect();
+        if hidden.is_empty() {
             return Ok(None);
         }
-        let wanted = Tensor::new(wanted, hidden.device())?;
-        let logits = model.logits(&hidden.index_select(&wanted, 0)?)?;
+        let logits = model.logits(&Tensor::cat(&hidden, 0)?)?;
         let logits = logits.to_dtype(DType::F32)?.to_device(&Device::Cpu)?;
         Ok(Some(logits))
     })?;
     let Some(logits) = logits else { return Ok(()) };
     let width = logits.dim(1)?;
-    host::with_values(&logits, |values| {
-        let mut rest = values;
+    host::with_values(&logits, |mut rest| {
         let parts = counts.into_iter().map(|count| {
             let (part, tail) = rest.split_at(count * width);
             rest = tail;
@@ -168,4 +167,44 @@ fn compute(model: &Model, rows: &mut [&mut Row<'_>]) -> Result<()> {
         Ok(())
     })?;
     Ok(())
+}
+
+/// Tokens of several rows for one pass.
+struct Feed {
+    ids: Vec<u32>,
+    /// Tokens of each row.
+    lens: Vec<usize>,
+    /// Positions in `ids` whose logits are wanted.
+    wanted: Vec<u32>,
+}
+
+impl Feed {
+    fn of(rows: &[&mut Row<'_>]) -> Self {
+        let mut feed = Self {
+            ids: Vec::new(),
+            lens: Vec::with_capacity(rows.len()),
+            wanted: Vec::new(),
+        };
+        for row in rows {
+            let start = feed.ids.len();
+            row.feed(&mut feed.ids);
+            feed.lens.push(feed.ids.len() - start);
+            let wanted = row.wanted().into_iter();
+            feed.wanted.extend(wanted.map(|at| (start + at) as u32));
+        }
+        feed
+    }
+
+    /// Final hidden states of the wanted positions, `[M, D]`; none if there are none.
+    fn hidden(self, model: &Model, caches: &mut [&mut KvCache]) -> Result<Option<Tensor>> {
+        if self.ids.is_empty() {
+            return Ok(None);
+        }
+        let hidden = model.hidden(&self.ids, &self.lens, Some(caches))?;
+        if self.wanted.is_empty() {
+            return Ok(None);
+        }
+        let wanted = Tensor::new(self.wanted, hidden.device())?;
+        Ok(Some(hidden.index_select(&wanted, 0)?))
+    }
 }

@@ -31,6 +31,8 @@ pub(super) struct Row<'a> {
     /// Prompt and reply so far.
     tokens: Vec<u32>,
     prompt_tokens: usize,
+    /// Tokens known before the first choice: the prompt and what the grammar forces after it.
+    opening: usize,
     /// Most tokens that the reply can have.
     room: usize,
     text: TextStream,
@@ -74,6 +76,7 @@ impl<'a> Row<'a> {
             grammar,
             acceptance: Acceptance::new(),
             prompt_tokens: tokens.len(),
+            opening: 0,
             room: request.max_new_tokens.min(context - tokens.len()),
             tokens,
             text: TextStream::default(),
@@ -83,6 +86,7 @@ impl<'a> Row<'a> {
         };
         let forced = row.forced()?;
         row.end = row.take(forced).map(Ok);
+        row.opening = row.tokens.len();
         Ok(row)
     }
 
@@ -91,18 +95,24 @@ impl<'a> Row<'a> {
         &self.tokens[..self.prompt_tokens]
     }
 
+    /// Whether it has not read all of its opening yet. What is computed of an opening and what of a reply may differ
+    /// in rounding, so they must not depend on where steps end.
+    pub(super) fn reads(&self) -> bool {
+        self.cache.len() < self.opening
+    }
+
     /// Known tokens that are not computed yet: at least one.
-    pub(super) fn pending(&self) -> usize {
+    fn pending(&self) -> usize {
         self.tokens.len() - self.cache.len()
     }
 
-    /// Sets how many known tokens are fed, and whether more are then left for another step. A row that is still
-    /// reading asks here whether it should stop.
+    /// Sets how many known tokens this step feeds, at most `budget`. A row that is still reading asks here whether it
+    /// should stop.
     pub(super) fn plan(&mut self, budget: usize) {
         self.fed = self.pending().min(budget);
         self.drafts.clear();
         self.masks.clear();
-        if self.cache.len() < self.prompt_tokens && self.wants_to_stop() {
+        if self.reads() && self.wants_to_stop() {
             self.end = Some(Ok(Finish::Stopped));
             self.fed = 0;
         }
@@ -138,10 +148,10 @@ impl<'a> Row<'a> {
             let Some(token) = guess(&self.tokens).filter(|&token| !self.is_end(token)) else {
                 break;
             };
-            if let Some(grammar) = &mut self.grammar {
-                if grammar.try_accept(&[token])? == 0 {
-                    break;
-                }
+            if let Some(grammar) = &mut self.grammar
+                && grammar.try_accept(&[token])? == 0
+            {
+                break;
             }
             let mut group = vec![token];
             group.extend(self.forced()?);
@@ -156,11 +166,9 @@ impl<'a> Row<'a> {
     }
 
     /// The tokens to feed: known ones, then drafts.
-    pub(super) fn feed(&self, ids: &mut Vec<u32>) -> usize {
-        let before = ids.len();
+    pub(super) fn feed(&self, ids: &mut Vec<u32>) {
         ids.extend(&self.tokens[self.cache.len()..][..self.fed]);
         ids.extend(self.drafts.iter().flatten());
-        ids.len() - before
     }
 
     /// Positions among the fed tokens whose logits are wanted: the last known one and the last of each group, if the
