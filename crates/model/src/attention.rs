@@ -4,7 +4,7 @@
 use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use crate::gemm::{MatMut, MatRef, Threads, matmul};
+use crate::gemm::{MatMut, MatRef, matmul};
 use crate::host;
 
 /// Queries whose scores are held at once.
@@ -139,7 +139,6 @@ impl Dims {
             k.t(),
             self.scale,
             false,
-            Threads::One,
         );
         for (i, row) in p.chunks_exact_mut(keys).take(n).enumerate() {
             let (seen, hidden) = row.split_at_mut(keys - n + i + 1);
@@ -237,14 +236,7 @@ fn forward(dims: Dims, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f32> {
                 let keys = dims.weights(q, k, h, start, n, &mut p);
                 let v = dims.group(v, h / (heads / groups), keys);
                 let dst = MatMut::new(&mut out[start * d..], n, d, d);
-                matmul(
-                    dst,
-                    MatRef::new(&p, n, keys, keys),
-                    v,
-                    1.0,
-                    false,
-                    Threads::One,
-                );
+                matmul(dst, MatRef::new(&p, n, keys, keys), v, 1.0, false);
             }
         });
     interleave(&by_head, t, heads, d)
@@ -293,17 +285,9 @@ fn backward(dims: Dims, q: &[f32], k: &[f32], v: &[f32], y: &[f32], dy: &[f32]) 
                     dy_block,
                     1.0,
                     true,
-                    Threads::One,
                 );
                 let dst = MatMut::new(&mut dp, n, keys, keys);
-                matmul(
-                    dst,
-                    dy_block,
-                    dims.group(v, g, keys).t(),
-                    1.0,
-                    false,
-                    Threads::One,
-                );
+                matmul(dst, dy_block, dims.group(v, g, keys).t(), 1.0, false);
                 for i in 0..n {
                     let at = ((start + i) * heads + h) * d;
                     let r: f32 = y[at..at + d]
@@ -318,14 +302,13 @@ fn backward(dims: Dims, q: &[f32], k: &[f32], v: &[f32], y: &[f32], dy: &[f32]) 
                 }
                 let ds = MatRef::new(&dp, n, keys, keys);
                 let dst = MatMut::new(&mut dq[(local * t + start) * d..], n, d, d);
-                matmul(dst, ds, dims.group(k, g, keys), scale, false, Threads::One);
+                matmul(dst, ds, dims.group(k, g, keys), scale, false);
                 matmul(
                     MatMut::new(dk, keys, d, d),
                     ds.t(),
                     dims.head(q, h, start, n),
                     scale,
                     true,
-                    Threads::One,
                 );
             }
         }

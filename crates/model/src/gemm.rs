@@ -65,35 +65,15 @@ impl<'a> MatMut<'a> {
     }
 }
 
-/// Who does the work.
-#[derive(Clone, Copy)]
-pub(crate) enum Threads {
-    /// The calling thread alone, for products inside a parallel section.
-    One,
-    /// The current rayon pool.
-    All,
-}
-
-/// `dst = scale * a b`, or `dst += scale * a b` with `accumulate`.
+/// `dst = scale * a b`, or `dst += scale * a b` with `accumulate`, on the calling thread.
 ///
 /// # Panics
 /// When the shapes do not fit.
-pub(crate) fn matmul(
-    dst: MatMut<'_>,
-    a: MatRef<'_>,
-    b: MatRef<'_>,
-    scale: f32,
-    accumulate: bool,
-    threads: Threads,
-) {
+pub(crate) fn matmul(dst: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, scale: f32, accumulate: bool) {
     assert!(a.cols == b.rows && dst.rows == a.rows && dst.cols == b.cols);
     if dst.rows == 0 || dst.cols == 0 {
         return;
     }
-    let parallelism = match threads {
-        Threads::One => Parallelism::None,
-        Threads::All => Parallelism::Rayon(rayon::current_num_threads()),
-    };
     // SAFETY: the constructors checked that every element addressed by rows, columns and strides
     // lies inside the slices and that no two of `dst` are the same; `dst` is borrowed mutably, so it
     // aliases neither operand.
@@ -117,7 +97,7 @@ pub(crate) fn matmul(
             false,
             false,
             false,
-            parallelism,
+            Parallelism::None,
         );
     }
 }
@@ -133,23 +113,9 @@ mod tests {
         let b = [5.0, 6.0, 7.0, 8.0];
         let mut out = [1.0; 4];
         let (ma, mb) = (MatRef::new(&a, 2, 2, 3), MatRef::new(&b, 2, 2, 2));
-        matmul(
-            MatMut::new(&mut out, 2, 2, 2),
-            ma,
-            mb,
-            1.0,
-            false,
-            Threads::One,
-        );
+        matmul(MatMut::new(&mut out, 2, 2, 2), ma, mb, 1.0, false);
         assert_eq!(out, [19.0, 22.0, 43.0, 50.0]);
-        matmul(
-            MatMut::new(&mut out, 2, 2, 2),
-            ma.t(),
-            mb,
-            2.0,
-            true,
-            Threads::All,
-        );
+        matmul(MatMut::new(&mut out, 2, 2, 2), ma.t(), mb, 2.0, true);
         assert_eq!(out, [19.0 + 52.0, 22.0 + 60.0, 43.0 + 76.0, 50.0 + 88.0]);
     }
 }

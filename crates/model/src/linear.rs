@@ -7,8 +7,10 @@ use candle_core::op::BackpropOp;
 use candle_core::quantized::QTensor;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
 
-use crate::host;
-use crate::matrix::HostMatrix;
+use crate::host::{self, SharedOut};
+use crate::matrix::{HostMatrix, Operand};
+use crate::panels;
+use crate::rows::{self, Dense};
 
 /// `y = x W^T + b + scale * (x A^T) B^T`; `W` is `[out, in]`, `A` `[r, in]`, `B` `[out, r]`.
 pub struct Linear {
@@ -24,6 +26,16 @@ pub enum Weight {
     Dense(Tensor),
     /// Never trained: the backward pass yields the input's gradient alone, so no `dW` is ever held.
     Frozen(Frozen),
+}
+
+/// Which kernels a product runs on the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Many rows at once, for prompts and training: the fastest GEMM, in the model's compute type.
+    Prefill,
+    /// Each row by itself with the weights as they are stored, in f32: a token's result has the same bits whatever is
+    /// decoded beside it. For generated tokens; cuts gradients.
+    Decode,
 }
 
 /// A weight that is never trained.
@@ -114,6 +126,63 @@ impl Linear {
         }
         Ok(y)
     }
+
+    /// The same in host memory and outside any graph, into `out` or added to it: `x` is `[m, in]`, `out` `[m, out]`.
+    ///
+    /// # Errors
+    /// When the layer lies elsewhere.
+    pub(crate) fn apply(
+        &self,
+        x: &Operand<'_>,
+        out: &mut [f32],
+        accumulate: bool,
+        pass: Pass,
+    ) -> Result<()> {
+        let (rows, cols) = self.dims()?;
+        let m = x.values().len() / cols;
+        assert!(x.values().len() == m * cols && out.len() == m * rows);
+        let mut accumulate = accumulate;
+        if let Some(bias) = &self.bias {
+            host::with_values(bias, |bias| {
+                for out in out.chunks_exact_mut(rows) {
+                    match accumulate {
+                        true => out.iter_mut().zip(bias).for_each(|(o, b)| *o += b),
+                        false => out.copy_from_slice(bias),
+                    }
+                }
+                Ok(())
+            })?;
+            accumulate = true;
+        }
+        match &self.weight {
+            Weight::Dense(w) => dense(x.values(), w, &SharedOut::over(out), accumulate)?,
+            Weight::Frozen(w) => {
+                let Store::Host(matrix) = &*w.0 else {
+                    candle_core::bail!("activations lie in host memory, the weight does not");
+                };
+                match pass {
+                    Pass::Prefill => matrix.forward(x, &SharedOut::over(out), accumulate),
+                    Pass::Decode => matrix.decode(x.values(), &SharedOut::over(out), accumulate),
+                }
+            }
+        }
+        if let Some(lora) = &self.lora {
+            let mut low = vec![0f32; m * lora.a.dim(0)?];
+            dense(x.values(), &lora.a, &SharedOut::over(&mut low), false)?;
+            low.iter_mut().for_each(|v| *v *= lora.scale as f32);
+            dense(&low, &lora.b, &SharedOut::over(out), true)?;
+        }
+        Ok(())
+    }
+}
+
+/// `x w^T`, each row by itself, into `out` or added to it.
+fn dense(x: &[f32], w: &Tensor, out: &SharedOut<'_>, accumulate: bool) -> Result<()> {
+    let (rows, cols) = w.dims2()?;
+    host::with_values(w, |values| {
+        rows::product(&Dense { values, cols }, (rows, cols), x, out, accumulate);
+        Ok(())
+    })
 }
 
 impl Frozen {
@@ -165,6 +234,28 @@ impl Frozen {
         }
     }
 
+    /// `x W^T` in host memory, each row by itself ([`Pass::Decode`]).
+    ///
+    /// # Errors
+    /// When the shapes do not fit or the weight lies elsewhere.
+    pub(crate) fn decode(&self, x: &Tensor) -> Result<Tensor> {
+        let ((n, width), (rows, cols)) = (x.dims2()?, self.dims()?);
+        let Store::Host(matrix) = &*self.0 else {
+            candle_core::bail!("activations lie in host memory, the weight does not");
+        };
+        if width != cols {
+            candle_core::bail!("expected activations of width {cols}, got {width}");
+        }
+        let mut y = Vec::with_capacity(n * rows);
+        host::with_values(x, |x| {
+            matrix.decode(x, &SharedOut::new(&mut y), false);
+            Ok(())
+        })?;
+        // SAFETY: the product wrote all outputs of all rows.
+        unsafe { y.set_len(n * rows) };
+        Tensor::from_vec(y, (n, rows), x.device())
+    }
+
     /// `dy W` (`[N, out]` to `[N, in]`), outside any graph.
     ///
     /// # Errors
@@ -172,7 +263,11 @@ impl Frozen {
     pub fn backward(&self, dy: &Tensor) -> Result<Tensor> {
         match &*self.0 {
             Store::Host(m) => {
-                let dx = host::with_values(dy, |dy| Ok(m.backward(dy)))?;
+                let dx = host::with_values(dy, |dy| {
+                    Ok(product(dy, m.rows(), m.cols(), |dy, out| {
+                        m.backward(dy, out, false)
+                    }))
+                })?;
                 Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
             }
             Store::Device(w) => dy.detach().matmul(w),
@@ -196,7 +291,7 @@ impl Frozen {
             Store::Host(m) => {
                 let mut out = vec![0f32; ids.len() * cols];
                 for (out, &id) in out.chunks_exact_mut(cols).zip(ids) {
-                    m.row_to_f32(id as usize, out);
+                    m.expand(id as usize, 0, out);
                 }
                 Tensor::from_vec(out, (ids.len(), cols), like.device())
             }
@@ -204,6 +299,32 @@ impl Frozen {
             Store::DeviceQuantised(w) => w.embedding(&index()?)?.to_dtype(like.dtype()),
         }
     }
+}
+
+/// Runs a product of `[n, from]` with padded rows, the result `[n, to]`.
+fn product(
+    x: &[f32],
+    from: usize,
+    to: usize,
+    run: impl FnOnce(&Operand<'_>, &SharedOut<'_>),
+) -> Vec<f32> {
+    let n = x.len() / from;
+    let m = panels::padded(n);
+    let mut padded = Vec::new();
+    let x = match m == n {
+        true => x,
+        false => {
+            padded.reserve(m * from);
+            padded.extend_from_slice(x);
+            padded.resize(m * from, 0.0);
+            &padded
+        }
+    };
+    let mut y = Vec::with_capacity(m * to);
+    run(&Operand::new(x), &SharedOut::new(&mut y));
+    // SAFETY: products write all outputs of all rows.
+    unsafe { y.set_len(n * to) };
+    y
 }
 
 /// The product with a frozen weight as an operation of the graph.
@@ -223,7 +344,9 @@ impl CustomOp1 for Product {
         let Store::Host(matrix) = &*self.0.0 else {
             candle_core::bail!("activations lie in host memory, the weight does not");
         };
-        let y = matrix.forward(host::values(storage, layout)?);
+        let y = product(host::values(storage, layout)?, cols, rows, |x, out| {
+            matrix.forward(x, out, false);
+        });
         Ok((CpuStorage::F32(y), (n, rows).into()))
     }
 

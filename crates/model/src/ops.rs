@@ -6,7 +6,7 @@
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, D, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
 
-use crate::host;
+use crate::{host, simd};
 
 /// Root-mean-square norm over the last dimension (Zhang and Sennrich 2019) with a frozen weight:
 /// `y = w * x / sqrt(mean(x^2) + eps)`. `x` is `[.., D]`, `weight` `[D]`; only `x` gets a gradient.
@@ -48,6 +48,25 @@ impl Rotation {
             .flat_map(|&p| frequencies.iter().map(move |f| p as f32 * f));
         let (sin, cos) = angles.map(f32::sin_cos).unzip();
         Self { cos, sin, half }
+    }
+
+    /// Rotates the heads of each token, `[N, heads, D]`, in place; tokens without angles (padding) stay as they are.
+    pub(crate) fn rotate(&self, x: &mut [f32], heads: usize) {
+        let half = self.half;
+        let width = heads * 2 * half;
+        x.par_chunks_mut(width)
+            .zip(self.cos.par_chunks(half).zip(self.sin.par_chunks(half)))
+            .with_min_len(GRAIN / width + 1)
+            .for_each(|(x, (cos, sin))| {
+                for x in x.chunks_exact_mut(2 * half) {
+                    let (x1, x2) = x.split_at_mut(half);
+                    for i in 0..half {
+                        let (a, b) = (x1[i], x2[i]);
+                        x1[i] = a * cos[i] - b * sin[i];
+                        x2[i] = a * sin[i] + b * cos[i];
+                    }
+                }
+            });
     }
 
     fn inverse(&self) -> Self {
@@ -117,11 +136,33 @@ struct RmsNorm {
     eps: f32,
 }
 
-impl RmsNorm {
-    fn inverse_rms(&self, x: &[f32]) -> f32 {
-        let mean = x.iter().map(|v| v * v).sum::<f32>() / x.len() as f32;
-        1.0 / (mean + self.eps).sqrt()
+/// `1 / sqrt(mean(x^2) + eps)`
+fn inverse_rms(x: &[f32], eps: f32) -> f32 {
+    // Sixteen sums side by side fill vector registers.
+    let mut sums = [0f32; 16];
+    let chunks = x.chunks_exact(16);
+    let rest: f32 = chunks.remainder().iter().map(|v| v * v).sum();
+    for chunk in chunks {
+        for (sum, v) in sums.iter_mut().zip(chunk) {
+            *sum += v * v;
+        }
     }
+    let mean = (sums.iter().sum::<f32>() + rest) / x.len() as f32;
+    1.0 / (mean + eps).sqrt()
+}
+
+/// [`rms_norm`] of rows of `weight`'s length into `y`.
+pub(crate) fn norm_rows(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
+    let width = weight.len();
+    y.par_chunks_mut(width)
+        .zip(x.par_chunks(width))
+        .with_min_len(GRAIN / width + 1)
+        .for_each(|(y, x)| {
+            let inverse = inverse_rms(x, eps);
+            for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
+                *y = x * inverse * w;
+            }
+        });
 }
 
 impl CustomOp1 for RmsNorm {
@@ -139,15 +180,7 @@ impl CustomOp1 for RmsNorm {
             );
         }
         let mut y = vec![0f32; x.len()];
-        y.par_chunks_mut(width)
-            .zip(x.par_chunks(width))
-            .with_min_len(GRAIN / width + 1)
-            .for_each(|(y, x)| {
-                let inverse = self.inverse_rms(x);
-                for ((y, x), w) in y.iter_mut().zip(x).zip(&self.weight) {
-                    *y = x * inverse * w;
-                }
-            });
+        norm_rows(x, &self.weight, self.eps, &mut y);
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
@@ -161,7 +194,7 @@ impl CustomOp1 for RmsNorm {
                     .zip(x.par_chunks(width).zip(dy.par_chunks(width)))
                     .with_min_len(GRAIN / width + 1)
                     .for_each(|(dx, (x, dy))| {
-                        let r = self.inverse_rms(x);
+                        let r = inverse_rms(x, self.eps);
                         let dot: f32 = x
                             .iter()
                             .zip(dy)
@@ -188,26 +221,8 @@ impl CustomOp1 for Rope {
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = host::values(storage, layout)?;
-        let (_, heads, d) = layout.shape().dims3()?;
-        let half = d / 2;
-        let mut y = vec![0f32; x.len()];
-        y.par_chunks_mut(heads * d)
-            .zip(x.par_chunks(heads * d))
-            .enumerate()
-            .with_min_len(GRAIN / (heads * d) + 1)
-            .for_each(|(token, (y, x))| {
-                let cos = &self.0.cos[token * half..(token + 1) * half];
-                let sin = &self.0.sin[token * half..(token + 1) * half];
-                for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(d)) {
-                    let (x1, x2) = x.split_at(half);
-                    let (y1, y2) = y.split_at_mut(half);
-                    for i in 0..half {
-                        y1[i] = x1[i] * cos[i] - x2[i] * sin[i];
-                        y2[i] = x1[i] * sin[i] + x2[i] * cos[i];
-                    }
-                }
-            });
+        let mut y = host::values(storage, layout)?.to_vec();
+        self.0.rotate(&mut y, layout.shape().dims3()?.1);
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
@@ -235,18 +250,13 @@ impl CustomOp2 for SwiGlu {
         l2: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (gate, up) = (host::values(s1, l1)?, host::values(s2, l2)?);
-        let mut y = vec![0f32; gate.len()];
+        let mut y = gate.to_vec();
         y.par_chunks_mut(GRAIN)
-            .zip(gate.par_chunks(GRAIN).zip(up.par_chunks(GRAIN)))
-            .for_each(|(y, (gate, up))| {
-                for ((y, g), u) in y.iter_mut().zip(gate).zip(up) {
-                    *y = g / (1.0 + (-g).exp()) * u;
-                }
-            });
+            .zip(up.par_chunks(GRAIN))
+            .for_each(|(gate, up)| simd::swiglu(gate, up));
         Ok((CpuStorage::F32(y), l1.shape().clone()))
     }
 
-    /// With `s = sigmoid(g)`: `dg = dy * u * s * (1 + g * (1 - s))`, `du = dy * g * s`.
     fn bwd(
         &self,
         gate: &Tensor,
@@ -254,24 +264,14 @@ impl CustomOp2 for SwiGlu {
         _y: &Tensor,
         dy: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (mut dgate, mut dup) = (vec![0f32; gate.elem_count()], vec![0f32; gate.elem_count()]);
-        host::with_values(gate, |gate| {
-            host::with_values(up, |up| {
-                host::with_values(dy, |dy| {
-                    let outputs = dgate.par_chunks_mut(GRAIN).zip(dup.par_chunks_mut(GRAIN));
-                    let inputs = gate
-                        .par_chunks(GRAIN)
-                        .zip(up.par_chunks(GRAIN).zip(dy.par_chunks(GRAIN)));
-                    outputs.zip(inputs).for_each(|((dg, du), (g, (u, dy)))| {
-                        for i in 0..g.len() {
-                            let s = 1.0 / (1.0 + (-g[i]).exp());
-                            dg[i] = dy[i] * u[i] * s * (1.0 + g[i] * (1.0 - s));
-                            du[i] = dy[i] * g[i] * s;
-                        }
-                    });
-                    Ok(())
-                })
-            })
+        let values = |x: &Tensor| host::with_values(x, |x| Ok(x.to_vec()));
+        let (mut dgate, mut dup) = (values(gate)?, values(up)?);
+        host::with_values(dy, |dy| {
+            let grads = dgate.par_chunks_mut(GRAIN).zip(dup.par_chunks_mut(GRAIN));
+            grads
+                .zip(dy.par_chunks(GRAIN))
+                .for_each(|((gate, up), dy)| simd::swiglu_backward(gate, up, dy));
+            Ok(())
         })?;
         let wrap = |v| Tensor::from_vec(v, gate.shape(), gate.device());
         Ok((Some(wrap(dgate)?), Some(wrap(dup)?)))

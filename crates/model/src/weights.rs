@@ -13,7 +13,7 @@ use half::{bf16, f16};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::linear::Frozen;
-use crate::matrix::{HostMatrix, Values};
+use crate::matrix::{Compute, HostMatrix, Values};
 use crate::packed::Packed;
 
 /// An opened model.
@@ -22,6 +22,7 @@ pub struct Weights {
     source: Source,
     device: Device,
     dtype: DType,
+    compute: Compute,
 }
 
 enum Source {
@@ -33,8 +34,8 @@ enum Source {
 }
 
 impl Weights {
-    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`;
-    /// the CPU computes in f32 whatever the file holds.
+    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`, f32 or bf16; on the CPU
+    /// it is the type of many-row products alone ([`Compute`]), activations stay f32.
     ///
     /// # Errors
     /// When files are missing or malformed, or the architecture is not supported.
@@ -44,12 +45,17 @@ impl Weights {
         } else {
             open_gguf(path)?
         };
+        let compute = match dtype {
+            DType::BF16 => Compute::Bf16,
+            _ => Compute::F32,
+        };
         let dtype = if device.is_cpu() { DType::F32 } else { dtype };
         let weights = Self {
             path: path.to_owned(),
             source,
             device: device.clone(),
             dtype,
+            compute,
         };
         Ok((weights, config))
     }
@@ -127,7 +133,7 @@ impl Weights {
             safetensors::Dtype::BF16 => Values::Bf16(from_bytes(bytes, bf16::from_le_bytes)),
             other => candle_core::bail!("weights of type {other:?} are not supported"),
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values)))
+        Ok(Frozen::host(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn frozen_gguf(
@@ -165,7 +171,7 @@ impl Weights {
                 None => candle_core::bail!("weights of type {other:?} are not supported"),
             },
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values)))
+        Ok(Frozen::host(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn gguf_tensor(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor, Var};
 use mem_model::cache::KvCache;
-use mem_model::linear::Weight;
+use mem_model::linear::{Pass, Weight};
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_model::{adapter, error::Error};
@@ -57,8 +57,14 @@ fn expected(name: &str) -> Expected {
 }
 
 fn logits(model: &Model, ids: &[u32]) -> Vec<Vec<f32>> {
-    let hidden = model.hidden(ids, &[ids.len()], None).unwrap();
-    model.logits(&hidden).unwrap().to_vec2().unwrap()
+    let hidden = model
+        .hidden(ids, &[ids.len()], None, Pass::Prefill)
+        .unwrap();
+    model
+        .logits(&hidden, Pass::Prefill)
+        .unwrap()
+        .to_vec2()
+        .unwrap()
 }
 
 fn close(a: f32, b: f32, tolerance: f32, what: &str) {
@@ -200,11 +206,11 @@ fn greedy_continuation_equals_transformers() {
         let mut found = Vec::new();
         for _ in 0..greedy.ids.len() {
             let hidden = model
-                .hidden(&next, &[next.len()], Some(&mut [&mut cache]))
+                .hidden(&next, &[next.len()], Some(&mut [&mut cache]), Pass::Prefill)
                 .unwrap();
             let last = hidden.narrow(0, next.len() - 1, 1).unwrap();
             let row = model
-                .logits(&last)
+                .logits(&last, Pass::Prefill)
                 .unwrap()
                 .to_vec2::<f32>()
                 .unwrap()
@@ -233,7 +239,7 @@ fn alone_equals_in_a_batch_and_cached_equals_uncached() {
             .iter()
             .map(|r| {
                 model
-                    .hidden(r, &[r.len()], None)
+                    .hidden(r, &[r.len()], None, Pass::Prefill)
                     .unwrap()
                     .to_vec2()
                     .unwrap()
@@ -241,7 +247,11 @@ fn alone_equals_in_a_batch_and_cached_equals_uncached() {
             .collect();
         let ids: Vec<u32> = rows.concat();
         let lens: Vec<usize> = rows.iter().map(|r| r.len()).collect();
-        let together: Vec<Vec<f32>> = model.hidden(&ids, &lens, None).unwrap().to_vec2().unwrap();
+        let together: Vec<Vec<f32>> = model
+            .hidden(&ids, &lens, None, Pass::Prefill)
+            .unwrap()
+            .to_vec2()
+            .unwrap();
         for (a, b) in alone
             .concat()
             .iter()
@@ -260,7 +270,12 @@ fn alone_equals_in_a_batch_and_cached_equals_uncached() {
         for (a, b) in [(0..2, 0..4), (2..3, 4..5), (3..6, 5..9)] {
             let ids = [&rows[0][a.clone()], &rows[2][b.clone()]].concat();
             let hidden = model
-                .hidden(&ids, &[a.len(), b.len()], Some(&mut [first, third]))
+                .hidden(
+                    &ids,
+                    &[a.len(), b.len()],
+                    Some(&mut [first, third]),
+                    Pass::Prefill,
+                )
                 .unwrap();
             pieces.extend(
                 hidden
@@ -280,7 +295,9 @@ fn alone_equals_in_a_batch_and_cached_equals_uncached() {
 fn caches_fork_and_are_cut_back() {
     let model = load("tiny-qwen3");
     let run = |ids: &[u32], cache: &mut KvCache| -> Vec<f32> {
-        let hidden = model.hidden(ids, &[ids.len()], Some(&mut [cache])).unwrap();
+        let hidden = model
+            .hidden(ids, &[ids.len()], Some(&mut [cache]), Pass::Prefill)
+            .unwrap();
         hidden
             .narrow(0, ids.len() - 1, 1)
             .unwrap()
@@ -333,7 +350,7 @@ fn adapter_gradients_agree_with_finite_differences() {
         )
         .unwrap();
         let value = || -> Tensor {
-            let hidden = model.hidden(&ids, &[6, 4], None).unwrap();
+            let hidden = model.hidden(&ids, &[6, 4], None, Pass::Prefill).unwrap();
             (hidden * &weights).unwrap().sum_all().unwrap()
         };
         let gradients = value().backward().unwrap();

@@ -12,6 +12,8 @@ use mem_model::constraint::{Constraint, ConstraintFactory};
 use mem_model::encode::ChatEncoder;
 use mem_model::error::Error;
 use mem_model::generate::{DeviceKind, LocalGenerator, load};
+use mem_model::linear::Pass;
+use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
 use mem_model::sampling::Sampler;
 use mem_model::tokenizer::TextStream;
@@ -40,8 +42,8 @@ struct Plain {
 }
 
 impl Plain {
-    fn open(path: &Path) -> Self {
-        let (model, encoder) = load(path, DeviceKind::Cpu).unwrap();
+    fn open(path: &Path, compute: Compute) -> Self {
+        let (model, encoder) = load(path, DeviceKind::Cpu, compute).unwrap();
         let constraints =
             ConstraintFactory::new(&encoder.tokenizer, model.config().vocab_size).unwrap();
         Self {
@@ -62,6 +64,7 @@ impl Plain {
         let mut cache = KvCache::new(self.model.config().layers);
         let mut text = TextStream::default();
         let mut new_tokens = 0;
+        let mut pass = Pass::Prefill;
         let mut group = forced(grammar.as_mut());
         let mut pending = prompt.clone();
         let finish = loop {
@@ -82,7 +85,8 @@ impl Plain {
             } else if new_tokens == room {
                 break Finish::Length;
             }
-            let logits = self.feed(&pending, &mut cache);
+            let logits = self.feed(&pending, &mut cache, pass);
+            pass = Pass::Decode;
             let mask = grammar.as_mut().map(|grammar| grammar.mask().unwrap());
             let token = sampler.sample(&logits, mask.as_ref()).unwrap();
             group = vec![token];
@@ -102,11 +106,11 @@ impl Plain {
         }
     }
 
-    fn feed(&self, ids: &[u32], cache: &mut KvCache) -> Vec<f32> {
-        let caches = &mut [cache];
-        let hidden = self.model.hidden(ids, &[ids.len()], Some(caches)).unwrap();
+    fn feed(&self, ids: &[u32], cache: &mut KvCache, pass: Pass) -> Vec<f32> {
+        let caches = Some(&mut [cache][..]);
+        let hidden = self.model.hidden(ids, &[ids.len()], caches, pass).unwrap();
         let last = hidden.narrow(0, ids.len() - 1, 1).unwrap();
-        let logits = self.model.logits(&last).unwrap();
+        let logits = self.model.logits(&last, Pass::Decode).unwrap();
         logits.flatten_all().unwrap().to_vec1().unwrap()
     }
 
@@ -125,8 +129,8 @@ fn forced(grammar: Option<&mut Constraint>) -> Vec<u32> {
     forced
 }
 
-fn generator(path: &Path, rows: usize) -> LocalGenerator {
-    let (model, encoder) = load(path, DeviceKind::Cpu).unwrap();
+fn generator(path: &Path, compute: Compute, rows: usize) -> LocalGenerator {
+    let (model, encoder) = load(path, DeviceKind::Cpu, compute).unwrap();
     LocalGenerator::new(model, encoder, Some(rows))
 }
 
@@ -243,7 +247,7 @@ fn request(seed: u64) -> Request<'static> {
 #[test]
 fn replies_are_those_of_the_plain_loop() {
     for name in ["tiny-qwen2", "tiny-qwen3"] {
-        let plain = Plain::open(&tiny(name));
+        let plain = Plain::open(&tiny(name), Compute::F32);
         let seeds = 0..60;
         let expected: Vec<Reply> = seeds.clone().map(|s| plain.reply(&request(s))).collect();
         let ended = |how| expected.iter().filter(|r| r.finish == how).count();
@@ -251,13 +255,13 @@ fn replies_are_those_of_the_plain_loop() {
         assert!(counts.iter().all(|&count| count > 2), "{counts:?}");
         for rows in [1, 3, 16] {
             let mut list = List::new(seeds.clone().map(request).collect());
-            generator(&tiny(name), rows).generate_all(&mut list);
+            generator(&tiny(name), Compute::F32, rows).generate_all(&mut list);
             for (seed, (reply, expected)) in list.replies.into_iter().zip(&expected).enumerate() {
                 let reply = reply.unwrap().unwrap();
                 assert_eq!(reply, *expected, "{name}, {rows} rows, request {seed}");
             }
         }
-        let alone = generator(&tiny(name), 1);
+        let alone = generator(&tiny(name), Compute::F32, 1);
         for seed in [1, 2, 3] {
             let reply = alone.generate(request(seed)).unwrap();
             assert_eq!(reply, expected[seed as usize]);
@@ -267,7 +271,7 @@ fn replies_are_those_of_the_plain_loop() {
 
 #[test]
 fn a_request_that_fails_leaves_the_others_alone() {
-    let generator = generator(&tiny("tiny-qwen3"), 4);
+    let generator = generator(&tiny("tiny-qwen3"), Compute::F32, 4);
     let broken = |seed| {
         let mut request = request(seed);
         match seed {
@@ -290,7 +294,7 @@ fn a_request_that_fails_leaves_the_others_alone() {
     assert!(matches!(replies[2], Err(Error::Schema { .. })));
     assert!(matches!(replies[5], Err(Error::PromptTooLong { .. })));
     assert!(matches!(replies[6], Err(Error::Sampling { .. })));
-    let plain = Plain::open(&tiny("tiny-qwen3"));
+    let plain = Plain::open(&tiny("tiny-qwen3"), Compute::F32);
     for seed in [0, 1, 3, 4, 7, 8, 9, 10, 11] {
         let reply = replies[seed as usize].as_ref().unwrap();
         assert_eq!(*reply, plain.reply(&request(seed)), "request {seed}");
@@ -299,7 +303,7 @@ fn a_request_that_fails_leaves_the_others_alone() {
 
 #[test]
 fn work_can_be_broken_off_and_stopped_before_the_first_token() {
-    let generator = generator(&tiny("tiny-qwen2"), 2);
+    let generator = generator(&tiny("tiny-qwen2"), Compute::F32, 2);
     let mut list = List::new((0..9).map(request).collect());
     list.most = 3;
     generator.generate_all(&mut list);
@@ -377,11 +381,11 @@ fn the_real_model_replies_as_in_the_plain_loop() {
             stop: Some(Box::new(repeats_record)),
         }
     };
-    let plain = Plain::open(&path);
+    let plain = Plain::open(&path, Compute::fastest());
     let expected: Vec<Reply> = (0..3).map(|index| plain.reply(&request(index))).collect();
     for rows in [1, 3] {
         let mut list = List::new((0..3).map(request).collect());
-        generator(&path, rows).generate_all(&mut list);
+        generator(&path, Compute::fastest(), rows).generate_all(&mut list);
         for (reply, expected) in list.replies.into_iter().zip(&expected) {
             assert_eq!(reply.unwrap().unwrap(), *expected, "{rows} rows");
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Result, Tensor, Var};
 use mem_model::adapter::tensor_name;
 use mem_model::encode::Encoded;
+use mem_model::linear::Pass;
 use mem_model::qwen::{Model, Projection};
 use rayon::prelude::*;
 
@@ -68,7 +69,7 @@ pub fn accumulate(
     sums: &mut Sums,
 ) -> Result<()> {
     let batch = Batch::new(examples);
-    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     let mut inputs = vec![model.embed(&batch.ids)?];
     for (i, block) in model.blocks().iter().enumerate() {
         let y = block.forward(&inputs[i], &packing, None)?.detach();
@@ -114,7 +115,7 @@ pub fn accumulate(
 /// When the backend fails.
 pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
     let batch = Batch::new(examples);
-    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     let mut x = model.embed(&batch.ids)?;
     for block in model.blocks() {
         // Detached: adapter tensors may be variables, whose graph would hold every activation.
@@ -162,7 +163,7 @@ fn chunks(targets: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
 /// Summed cross-entropy of `[M, D]` hidden states and its gradient for the logits, `[M, V]`:
 /// `softmax(logits) - onehot(target)`.
 fn cross_entropy(model: &Model, hidden: &Tensor, targets: &[u32]) -> Result<(f64, Tensor)> {
-    let logits = model.logits(hidden)?;
+    let logits = model.logits(hidden, Pass::Prefill)?;
     let (rows, vocabulary) = logits.dims2()?;
     let mut values = logits
         .to_dtype(DType::F32)?

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::cache::KvCache;
 use crate::error::{Error, Result};
 use crate::host;
+use crate::linear::Pass;
 use crate::qwen::Model;
 
 use super::LocalGenerator;
@@ -137,14 +138,14 @@ fn compute(model: &Model, rows: &mut [&mut Row<'_>]) -> Result<()> {
         scope.spawn(move |_| masks.into_par_iter().for_each(|masks| masks.run()));
         let (for_decoded, for_read) = caches.split_at_mut(decoding);
         let hidden = [
-            decoded.hidden(model, for_decoded)?,
-            read.hidden(model, for_read)?,
+            decoded.hidden(model, for_decoded, Pass::Decode)?,
+            read.hidden(model, for_read, Pass::Prefill)?,
         ];
         let hidden: Vec<Tensor> = hidden.into_iter().flatten().collect();
         if hidden.is_empty() {
             return Ok(None);
         }
-        let logits = model.logits(&Tensor::cat(&hidden, 0)?)?;
+        let logits = model.logits(&Tensor::cat(&hidden, 0)?, Pass::Decode)?;
         let logits = logits.to_dtype(DType::F32)?.to_device(&Device::Cpu)?;
         Ok(Some(logits))
     })?;
@@ -196,11 +197,16 @@ impl Feed {
     }
 
     /// Final hidden states of the wanted positions, `[M, D]`; none if there are none.
-    fn hidden(self, model: &Model, caches: &mut [&mut KvCache]) -> Result<Option<Tensor>> {
+    fn hidden(
+        self,
+        model: &Model,
+        caches: &mut [&mut KvCache],
+        pass: Pass,
+    ) -> Result<Option<Tensor>> {
         if self.ids.is_empty() {
             return Ok(None);
         }
-        let hidden = model.hidden(&self.ids, &self.lens, Some(caches))?;
+        let hidden = model.hidden(&self.ids, &self.lens, Some(caches), pass)?;
         if self.wanted.is_empty() {
             return Ok(None);
         }

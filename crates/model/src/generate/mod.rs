@@ -15,6 +15,7 @@ use crate::adapter;
 use crate::constraint::{Constraint, ConstraintFactory};
 use crate::encode::ChatEncoder;
 use crate::error::{Error, Result};
+use crate::matrix::Compute;
 use crate::qwen::Model;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
@@ -37,6 +38,8 @@ pub struct LoadOptions {
     pub adapter: Option<PathBuf>,
     /// Where to compute.
     pub device: DeviceKind,
+    /// Type of the products.
+    pub compute: Compute,
     /// Rows that are decoded together, at least 1; `None` for [`default_rows`].
     pub rows: Option<usize>,
 }
@@ -44,19 +47,25 @@ pub struct LoadOptions {
 /// Where to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// This machine's processor, in f32.
+    /// This machine's processor.
     Cpu,
-    /// The first CUDA device, in bf16.
+    /// The first CUDA device.
     Cuda,
 }
 
 impl DeviceKind {
-    fn open(self) -> Result<(Device, DType)> {
-        match self {
-            Self::Cpu => Ok((Device::Cpu, DType::F32)),
-            Self::Cuda if cfg!(feature = "cuda") => Ok((Device::new_cuda(0)?, DType::BF16)),
-            Self::Cuda => Err(Error::NoCuda),
-        }
+    fn open(self, compute: Compute) -> Result<(Device, DType)> {
+        let device = match self {
+            Self::Cpu if compute.is_available() => Device::Cpu,
+            Self::Cpu => return Err(Error::NoBf16),
+            Self::Cuda if cfg!(feature = "cuda") => Device::new_cuda(0)?,
+            Self::Cuda => return Err(Error::NoCuda),
+        };
+        let dtype = match compute {
+            Compute::F32 => DType::F32,
+            Compute::Bf16 => DType::BF16,
+        };
+        Ok((device, dtype))
     }
 }
 
@@ -64,8 +73,8 @@ impl DeviceKind {
 ///
 /// # Errors
 /// When a file is missing, damaged or asks for what is not supported.
-pub fn load(path: &Path, device: DeviceKind) -> Result<(Model, ChatEncoder)> {
-    let (device, dtype) = device.open()?;
+pub fn load(path: &Path, device: DeviceKind, compute: Compute) -> Result<(Model, ChatEncoder)> {
+    let (device, dtype) = device.open(compute)?;
     let (weights, config) = Weights::open(path, &device, dtype)?;
     let encoder = encoder(path, &weights)?;
     Ok((Model::load(&weights, config)?, encoder))
@@ -107,7 +116,7 @@ impl LocalGenerator {
     /// # Errors
     /// As for [`load`]; when the adapter does not fit the model.
     pub fn load(options: &LoadOptions) -> Result<Self> {
-        let (mut model, encoder) = load(&options.model, options.device)?;
+        let (mut model, encoder) = load(&options.model, options.device, options.compute)?;
         if let Some(folder) = &options.adapter {
             let (config, tensors) = adapter::load(folder, model.device())?;
             adapter::attach(&mut model, &config, &tensors)?;

@@ -2,6 +2,7 @@
 
 use crate::cache::KvCache;
 use crate::error::Result;
+use crate::linear::Pass;
 use crate::qwen::Model;
 
 use super::engine::STEP_TOKENS;
@@ -41,7 +42,8 @@ impl Prefix {
             self.tokens.truncate(held);
             self.cache.truncate(held);
             for part in prompt[held..shared].chunks(STEP_TOKENS) {
-                let feed = || model.hidden(part, &[part.len()], Some(&mut [&mut self.cache]));
+                let caches = &mut [&mut self.cache];
+                let feed = || model.hidden(part, &[part.len()], Some(caches), Pass::Prefill);
                 model.device().with_context(feed)?;
                 self.tokens.extend(part);
             }

@@ -1,0 +1,118 @@
+//! Speeds of the engine for `scripts/bench-peers.sh`: one JSON line a run.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Parser, Subcommand};
+use mem_cli::device::MachineArgs;
+use mem_cli::memory::peak_bytes;
+use mem_model::cache::KvCache;
+use mem_model::generate::load;
+use mem_model::linear::Pass;
+use mem_model::qwen::Model;
+use serde_json::json;
+
+#[derive(Parser)]
+struct Arguments {
+    /// HF folder or GGUF file
+    #[arg(long)]
+    model: PathBuf,
+    #[command(flatten)]
+    machine: MachineArgs,
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Subcommand)]
+enum Work {
+    /// One prompt, in chunks as the engine computes them
+    Prefill {
+        #[arg(long, default_value_t = 512)]
+        tokens: usize,
+        #[arg(long, default_value_t = 3)]
+        repeat: usize,
+    },
+    /// Rows of tokens one after another
+    Decode {
+        #[arg(long, default_value_t = 32)]
+        prompt: usize,
+        #[arg(long, default_value_t = 128)]
+        tokens: usize,
+        #[arg(long, default_value_t = 1)]
+        rows: usize,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    // SAFETY: nothing else runs yet.
+    unsafe { arguments.machine.limit_threads() };
+    let (model, _) = load(
+        &arguments.model,
+        arguments.machine.kind(),
+        arguments.machine.compute(),
+    )?;
+    rayon::scope(|_| match arguments.work {
+        Work::Prefill { tokens, repeat } => prefill(&model, tokens, repeat),
+        Work::Decode {
+            prompt,
+            tokens,
+            rows,
+        } => decode(&model, prompt, tokens, rows),
+    })
+}
+
+fn print(tokens: usize, seconds: f64) {
+    let line = json!({
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens as f64 / seconds,
+        "peak_memory_bytes": peak_bytes(),
+    });
+    println!("{line}");
+}
+
+/// Ids of no special meaning.
+fn ids(n: usize, seed: usize) -> Vec<u32> {
+    (0..n)
+        .map(|i| (1000 + (i * 7919 + seed * 131) % 50_000) as u32)
+        .collect()
+}
+
+fn feed(model: &Model, ids: &[u32], cache: &mut KvCache) -> anyhow::Result<()> {
+    for part in ids.chunks(512) {
+        model.hidden(part, &[part.len()], Some(&mut [&mut *cache]), Pass::Prefill)?;
+    }
+    Ok(())
+}
+
+fn prefill(model: &Model, tokens: usize, repeat: usize) -> anyhow::Result<()> {
+    let ids = ids(tokens, 0);
+    let mut best = f64::INFINITY;
+    for _ in 0..=repeat {
+        let mut cache = KvCache::new(model.config().layers);
+        let start = Instant::now();
+        feed(model, &ids, &mut cache)?;
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    print(tokens, best);
+    Ok(())
+}
+
+fn decode(model: &Model, prompt: usize, tokens: usize, rows: usize) -> anyhow::Result<()> {
+    let mut caches = Vec::new();
+    for row in 0..rows {
+        let mut cache = KvCache::new(model.config().layers);
+        feed(model, &ids(prompt, row), &mut cache)?;
+        caches.push(cache);
+    }
+    let start = Instant::now();
+    for step in 0..tokens {
+        let next = ids(rows, step);
+        let mut borrowed: Vec<&mut KvCache> = caches.iter_mut().collect();
+        let hidden = model.hidden(&next, &vec![1; rows], Some(&mut borrowed), Pass::Decode)?;
+        model.logits(&hidden, Pass::Decode)?;
+    }
+    print(tokens * rows, start.elapsed().as_secs_f64());
+    Ok(())
+}
