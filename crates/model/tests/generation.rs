@@ -324,6 +324,66 @@ fn work_can_be_broken_off_and_stopped_before_the_first_token() {
     assert_eq!(asked.into_inner(), 1);
 }
 
+/// Logits after a prompt that is computed at once, in parts, and from a fork of what another row has computed, with
+/// other rows beside it: bit by bit the same. Then the same for tokens that are decoded, one or several a pass.
+fn check_bits(path: &Path, prompt_len: usize) {
+    let Plain { model, .. } = Plain::open(path, Compute::F32);
+    let vocab = model.config().vocab_size.min(600);
+    let ids = |from: usize, n: usize| -> Vec<u32> {
+        (from..from + n).map(|i| (i * 389 % vocab) as u32).collect()
+    };
+    let new = || KvCache::new(model.config().layers);
+    let last = |hidden: &candle_core::Tensor, at: usize| -> Vec<f32> {
+        let logits = model.logits(&hidden.narrow(0, at, 1).unwrap(), Pass::Decode);
+        logits.unwrap().flatten_all().unwrap().to_vec1().unwrap()
+    };
+    let prompt = ids(3, prompt_len);
+    let run = |ids: &[u32], lens: &[usize], caches: &mut [&mut KvCache], pass| {
+        model.hidden(ids, lens, Some(caches), pass).unwrap()
+    };
+    let mut whole = new();
+    let hidden = run(&prompt, &[prompt_len], &mut [&mut whole], Pass::Prefill);
+    let expected = last(&hidden, prompt_len - 1);
+
+    let (mut prefix, mut other) = (new(), new());
+    let cut = prompt_len / 2 + 3;
+    run(&prompt[..cut], &[cut], &mut [&mut prefix], Pass::Prefill);
+    let mut fork = prefix.fork().unwrap();
+    fork.truncate(cut - 5);
+    let rest = prompt_len - cut + 5;
+    let both = [ids(7, 11), prompt[cut - 5..].to_vec()].concat();
+    let caches = &mut [&mut other, &mut fork];
+    let hidden = run(&both, &[11, rest], caches, Pass::Prefill);
+    assert!(last(&hidden, 11 + rest - 1) == expected, "after the prompt");
+
+    let reply = ids(50, 9);
+    let mut expected = Vec::new();
+    for token in &reply {
+        let hidden = run(&[*token], &[1], &mut [&mut whole], Pass::Decode);
+        expected.push(last(&hidden, 0));
+    }
+    // In parts of 4 with one draft refused after each, beside a row that decodes too.
+    for (part, expected) in reply.chunks(4).zip(expected.chunks(4)) {
+        let fed = [&ids(1, 2), part, &[5]].concat();
+        let caches = &mut [&mut other, &mut fork];
+        let hidden = run(&fed, &[2, part.len() + 1], caches, Pass::Decode);
+        for (at, expected) in expected.iter().enumerate() {
+            assert!(last(&hidden, 2 + at) == *expected, "reply");
+        }
+        let right = fork.len() - 1;
+        fork.truncate(right);
+    }
+}
+
+#[test]
+fn logits_do_not_depend_on_parts_prefixes_and_neighbours() {
+    check_bits(&tiny("tiny-qwen2"), 150);
+    check_bits(&tiny("tiny-qwen3"), 90);
+    if let Some(path) = real_gguf() {
+        check_bits(&path, 130);
+    }
+}
+
 fn real_gguf() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("MEMLOOM_TEST_GGUF") {
         return Some(path.into());

@@ -11,9 +11,9 @@ const LONGEST_MATCH: usize = 6;
 const SHORTEST_MATCH: usize = 2;
 /// Longest draft.
 const MOST_TOKENS: usize = 12;
-/// What one more token adds to a pass, as a share of a pass with a single token: mostly the weights are read once
-/// however many tokens there are.
-const TOKEN_COST: f64 = 0.15;
+/// What one more token adds to a pass, as a share of a pass with a single token: the weights are read once however
+/// many tokens there are. A Q4_K_M 0.5B model on 2 cores takes 26 ms for one and 87 ms for twelve.
+const TOKEN_COST: f64 = 0.2;
 /// Weight of the latest guess in the running acceptance.
 const LEARNING: f64 = 0.1;
 /// How far a row that has given up on drafts comes back at each token.
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn drafts_are_for_few_rows_and_rows_that_copy() {
         let length = |acceptance, rows| Acceptance(acceptance).draft_len(rows);
-        assert!(length(0.9, 1) >= 8);
+        assert_eq!(length(0.9, 1), MOST_TOKENS);
         assert!((1..=4).contains(&length(0.6, 1)));
         assert_eq!(length(0.1, 1), 0);
         assert!(length(0.9, 8) < length(0.9, 1));
