@@ -1,15 +1,23 @@
 //! Speeds of the engine for `scripts/bench-peers.sh`: one JSON line a run.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use candle_core::Var;
 use clap::{Parser, Subcommand};
 use mem_cli::device::MachineArgs;
 use mem_cli::memory::peak_bytes;
+use mem_model::adapter::{self, AdapterConfig};
 use mem_model::cache::KvCache;
+use mem_model::encode::Encoded;
 use mem_model::generate::load;
 use mem_model::linear::Pass;
-use mem_model::qwen::Model;
+use mem_model::qwen::{Model, Projection};
+use mem_train::gradient::{Sums, accumulate};
+use mem_train::optimiser::{AdamW, AdamWSettings};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
 #[derive(Parser)]
@@ -31,6 +39,13 @@ enum Work {
         tokens: usize,
         #[arg(long, default_value_t = 3)]
         repeat: usize,
+    },
+    /// Steps of LoRA training at rank 16 on all seven projections, every token supervised
+    Lora {
+        #[arg(long, default_value_t = 512)]
+        tokens: usize,
+        #[arg(long, default_value_t = 4)]
+        steps: usize,
     },
     /// Rows of tokens one after another
     Decode {
@@ -54,6 +69,7 @@ fn main() -> anyhow::Result<()> {
     )?;
     rayon::scope(|_| match arguments.work {
         Work::Prefill { tokens, repeat } => prefill(&model, tokens, repeat),
+        Work::Lora { tokens, steps } => lora(model, tokens, steps),
         Work::Decode {
             prompt,
             tokens,
@@ -96,6 +112,42 @@ fn prefill(model: &Model, tokens: usize, repeat: usize) -> anyhow::Result<()> {
         best = best.min(start.elapsed().as_secs_f64());
     }
     print(tokens, best);
+    Ok(())
+}
+
+fn lora(mut model: Model, tokens: usize, steps: usize) -> anyhow::Result<()> {
+    let config = AdapterConfig {
+        r: 16,
+        alpha: 32.0,
+        rslora: false,
+        targets: Projection::ALL.to_vec(),
+        base_model: String::new(),
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let vars: BTreeMap<String, Var> = adapter::initial(&config, &model, &mut rng)?
+        .into_iter()
+        .map(|(name, tensor)| Ok((name, Var::from_tensor(&tensor)?)))
+        .collect::<anyhow::Result<_>>()?;
+    let tensors = vars
+        .iter()
+        .map(|(n, v)| (n.clone(), v.as_tensor().clone()))
+        .collect();
+    adapter::attach(&mut model, &config, &tensors)?;
+    let mut optimiser = AdamW::new(AdamWSettings::with_decay(0.0), &vars)?;
+    let mut start = Instant::now();
+    for step in 0..=steps {
+        if step == 1 {
+            start = Instant::now();
+        }
+        let example = Encoded {
+            ids: ids(tokens, step),
+            prompt_len: 0,
+        };
+        let mut sums = Sums::default();
+        accumulate(&model, &vars, &[&example], &mut sums)?;
+        optimiser.step(&vars, &sums.gradients, 1e-4)?;
+    }
+    print(tokens * steps, start.elapsed().as_secs_f64());
     Ok(())
 }
 

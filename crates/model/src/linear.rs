@@ -1,4 +1,4 @@
-//! The one linear layer: a dense or a frozen weight (quantised or not), each with an optional LoRA pair.
+//! The one linear layer: a frozen weight (quantised or not) with an optional LoRA pair.
 
 use std::sync::Arc;
 
@@ -8,24 +8,15 @@ use candle_core::quantized::QTensor;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
 
 use crate::host::{self, SharedOut};
-use crate::matrix::{HostMatrix, Operand};
-use crate::panels;
+use crate::matrix::{Activations, Compute, HostMatrix, Values};
+use crate::panels::{self, Adapter};
 use crate::rows::{self, Dense};
 
 /// `y = x W^T + b + scale * (x A^T) B^T`; `W` is `[out, in]`, `A` `[r, in]`, `B` `[out, r]`.
 pub struct Linear {
-    weight: Weight,
+    weight: Frozen,
     bias: Option<Tensor>,
     lora: Option<Lora>,
-}
-
-/// What a linear layer multiplies with.
-#[derive(Clone)]
-pub enum Weight {
-    /// An ordinary tensor: if it is a variable it gets a gradient of its own.
-    Dense(Tensor),
-    /// Never trained: the backward pass yields the input's gradient alone, so no `dW` is ever held.
-    Frozen(Frozen),
 }
 
 /// Which kernels a product runs on the CPU.
@@ -64,7 +55,7 @@ pub struct Lora {
 
 impl Linear {
     /// A layer without adapter.
-    pub fn new(weight: Weight, bias: Option<Tensor>) -> Self {
+    pub fn new(weight: Frozen, bias: Option<Tensor>) -> Self {
         Self {
             weight,
             bias,
@@ -87,22 +78,16 @@ impl Linear {
     /// # Errors
     /// When a dense weight is no matrix.
     pub fn dims(&self) -> Result<(usize, usize)> {
-        match &self.weight {
-            Weight::Dense(w) => w.dims2(),
-            Weight::Frozen(w) => w.dims(),
-        }
+        self.weight.dims()
     }
 
     /// Bytes of the weight, adapter and bias not counted.
     pub fn weight_bytes(&self) -> usize {
-        match &self.weight {
-            Weight::Dense(w) => w.elem_count() * w.dtype().size_in_bytes(),
-            Weight::Frozen(w) => w.bytes(),
-        }
+        self.weight.bytes()
     }
 
     /// Exchanges the weight, for instance for one that an adapter has been merged into.
-    pub fn set_weight(&mut self, weight: Weight) {
+    pub fn set_weight(&mut self, weight: Frozen) {
         self.weight = weight;
     }
 
@@ -111,10 +96,7 @@ impl Linear {
     /// # Errors
     /// When the shapes do not fit or the backend fails.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let mut y = match &self.weight {
-            Weight::Dense(w) => x.matmul(&w.t()?)?,
-            Weight::Frozen(w) => w.forward(x)?,
-        };
+        let mut y = self.weight.forward(x)?;
         if let Some(bias) = &self.bias {
             y = y.broadcast_add(bias)?;
         }
@@ -128,16 +110,17 @@ impl Linear {
     }
 
     /// The same in host memory and outside any graph, into `out` or added to it: `x` is `[m, in]`, `out` `[m, out]`.
+    /// Returns `x A^T` in a prefill pass with an adapter, for [`Self::pull`].
     ///
     /// # Errors
     /// When the layer lies elsewhere.
     pub(crate) fn apply(
         &self,
-        x: &Operand<'_>,
+        x: &Activations<'_>,
         out: &mut [f32],
         accumulate: bool,
         pass: Pass,
-    ) -> Result<()> {
+    ) -> Result<Vec<f32>> {
         let (rows, cols) = self.dims()?;
         let m = x.values().len() / cols;
         assert!(x.values().len() == m * cols && out.len() == m * rows);
@@ -154,25 +137,63 @@ impl Linear {
             })?;
             accumulate = true;
         }
-        match &self.weight {
-            Weight::Dense(w) => dense(x.values(), w, &SharedOut::over(out), accumulate)?,
-            Weight::Frozen(w) => {
-                let Store::Host(matrix) = &*w.0 else {
-                    candle_core::bail!("activations lie in host memory, the weight does not");
-                };
-                match pass {
-                    Pass::Prefill => matrix.forward(x, &SharedOut::over(out), accumulate),
-                    Pass::Decode => matrix.decode(x.values(), &SharedOut::over(out), accumulate),
-                }
-            }
+        let matrix = self.weight.host()?;
+        if pass == Pass::Prefill {
+            return self.with_adapter(|adapter| {
+                matrix.forward(adapter, x, &SharedOut::over(out), accumulate)
+            });
         }
+        matrix.decode(x.values(), &SharedOut::over(out), accumulate);
         if let Some(lora) = &self.lora {
             let mut low = vec![0f32; m * lora.a.dim(0)?];
             dense(x.values(), &lora.a, &SharedOut::over(&mut low), false)?;
             low.iter_mut().for_each(|v| *v *= lora.scale as f32);
             dense(&low, &lora.b, &SharedOut::over(out), true)?;
         }
-        Ok(())
+        Ok(Vec::new())
+    }
+
+    /// Pulls a gradient back through [`Self::apply`]: `dy` is `[m, out]`, `dx` `[m, in]`, `low` what `apply` returned.
+    /// Returns the gradients of `A` and `B`.
+    ///
+    /// # Errors
+    /// When the layer lies elsewhere.
+    pub(crate) fn pull(
+        &self,
+        x: &Activations<'_>,
+        low: &[f32],
+        dy: &Activations<'_>,
+        dx: &mut [f32],
+        accumulate: bool,
+    ) -> Result<Option<[Tensor; 2]>> {
+        let matrix = self.weight.host()?;
+        let gradients = self.with_adapter(|adapter| {
+            let taped = adapter.map(|adapter| (adapter, x, low));
+            matrix.backward(taped, dy, &SharedOut::over(dx), accumulate)
+        })?;
+        let Some((lora, [da, db])) = self.lora.as_ref().zip(gradients) else {
+            return Ok(None);
+        };
+        Ok(Some([
+            Tensor::from_vec(da, lora.a.shape(), lora.a.device())?,
+            Tensor::from_vec(db, lora.b.shape(), lora.b.device())?,
+        ]))
+    }
+
+    fn with_adapter<R>(&self, f: impl FnOnce(Option<Adapter<'_>>) -> R) -> Result<R> {
+        let Some(lora) = &self.lora else {
+            return Ok(f(None));
+        };
+        host::with_values(&lora.a, |a| {
+            host::with_values(&lora.b, |b| {
+                Ok(f(Some(Adapter {
+                    a,
+                    b,
+                    rank: lora.a.dim(0)?,
+                    scale: lora.scale as f32,
+                })))
+            })
+        })
     }
 }
 
@@ -186,18 +207,37 @@ fn dense(x: &[f32], w: &Tensor, out: &SharedOut<'_>, accumulate: bool) -> Result
 }
 
 impl Frozen {
-    pub(crate) fn host(matrix: HostMatrix) -> Self {
+    pub(crate) fn new(matrix: HostMatrix) -> Self {
         Self(Arc::new(Store::Host(matrix)))
     }
 
-    /// A matrix in device memory, in the compute type.
-    pub fn device(weight: Tensor) -> Self {
-        Self(Arc::new(Store::Device(weight.detach())))
+    /// A matrix where it lies; one in host memory is multiplied in f32.
+    ///
+    /// # Errors
+    /// When it is no matrix, or one in host memory is no f32.
+    pub fn dense(weight: &Tensor) -> Result<Self> {
+        let (_, cols) = weight.dims2()?;
+        if !weight.device().is_cpu() {
+            return Ok(Self(Arc::new(Store::Device(weight.detach()))));
+        }
+        let values = Values::F32(host::with_values(weight, |w| Ok(w.to_vec()))?);
+        Ok(Self::new(HostMatrix::new(cols, values, Compute::F32)))
     }
 
     /// A quantised matrix in device memory.
     pub fn device_quantised(weight: QTensor) -> Self {
         Self(Arc::new(Store::DeviceQuantised(weight)))
+    }
+
+    /// The matrix in host memory.
+    ///
+    /// # Errors
+    /// When it lies elsewhere.
+    pub(crate) fn host(&self) -> Result<&HostMatrix> {
+        match &*self.0 {
+            Store::Host(matrix) => Ok(matrix),
+            _ => candle_core::bail!("activations lie in host memory, the weight does not"),
+        }
     }
 
     /// `(out, in)`
@@ -240,9 +280,7 @@ impl Frozen {
     /// When the shapes do not fit or the weight lies elsewhere.
     pub(crate) fn decode(&self, x: &Tensor) -> Result<Tensor> {
         let ((n, width), (rows, cols)) = (x.dims2()?, self.dims()?);
-        let Store::Host(matrix) = &*self.0 else {
-            candle_core::bail!("activations lie in host memory, the weight does not");
-        };
+        let matrix = self.host()?;
         if width != cols {
             candle_core::bail!("expected activations of width {cols}, got {width}");
         }
@@ -264,8 +302,8 @@ impl Frozen {
         match &*self.0 {
             Store::Host(m) => {
                 let dx = host::with_values(dy, |dy| {
-                    Ok(product(dy, m.rows(), m.cols(), |dy, out| {
-                        m.backward(dy, out, false)
+                    Ok(padded_product(dy, m.rows(), m.cols(), |dy, out| {
+                        m.backward(None, dy, out, false);
                     }))
                 })?;
                 Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
@@ -302,11 +340,11 @@ impl Frozen {
 }
 
 /// Runs a product of `[n, from]` with padded rows, the result `[n, to]`.
-fn product(
+pub(crate) fn padded_product(
     x: &[f32],
     from: usize,
     to: usize,
-    run: impl FnOnce(&Operand<'_>, &SharedOut<'_>),
+    run: impl FnOnce(&Activations<'_>, &SharedOut<'_>),
 ) -> Vec<f32> {
     let n = x.len() / from;
     let m = panels::padded(n);
@@ -321,7 +359,7 @@ fn product(
         }
     };
     let mut y = Vec::with_capacity(m * to);
-    run(&Operand::new(x), &SharedOut::new(&mut y));
+    run(&Activations::new(x), &SharedOut::new(&mut y));
     // SAFETY: products write all outputs of all rows.
     unsafe { y.set_len(n * to) };
     y
@@ -341,11 +379,9 @@ impl CustomOp1 for Product {
         if width != cols {
             candle_core::bail!("expected activations of width {cols}, got {width}");
         }
-        let Store::Host(matrix) = &*self.0.0 else {
-            candle_core::bail!("activations lie in host memory, the weight does not");
-        };
-        let y = product(host::values(storage, layout)?, cols, rows, |x, out| {
-            matrix.forward(x, out, false);
+        let matrix = self.0.host()?;
+        let y = padded_product(host::values(storage, layout)?, cols, rows, |x, out| {
+            matrix.forward(None, x, out, false);
         });
         Ok((CpuStorage::F32(y), (n, rows).into()))
     }

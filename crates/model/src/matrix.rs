@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use crate::expand;
 use crate::host::SharedOut;
 use crate::packed::Packed;
-use crate::panels;
+use crate::panels::{self, Adapter, Taped};
 use crate::rows::{self, Dense};
 
 /// The type that many-row products on the CPU are computed in. Sums are always f32.
@@ -114,33 +114,60 @@ impl HostMatrix {
         }
     }
 
-    /// `x W^T` into `out` or added to it: `x` is `[m, cols]`, `out` `[m, rows]`.
-    pub(crate) fn forward(&self, x: &Operand<'_>, out: &SharedOut<'_>, accumulate: bool) {
+    /// `x (W + adapter)^T` into `out` or added to it: `x` is `[m, cols]`, `out` `[m, rows]`. Returns `x A^T`.
+    pub(crate) fn forward(
+        &self,
+        adapter: Option<Adapter<'_>>,
+        x: &Activations<'_>,
+        out: &SharedOut<'_>,
+        accumulate: bool,
+    ) -> Vec<f32> {
         match self.compute {
             #[cfg(feature = "onednn")]
-            Compute::Bf16 => panels::forward(self, x.bf16(), out, accumulate),
-            _ => panels::forward(self, x.values, out, accumulate),
+            Compute::Bf16 => panels::forward(self, adapter, x.bf16(), out, accumulate),
+            _ => panels::forward(self, adapter, x.values, out, accumulate),
         }
     }
 
-    /// `dy W` into `out` or added to it: `dy` is `[m, rows]`, `out` `[m, cols]`: the gradient of [`Self::forward`]'s input.
-    pub(crate) fn backward(&self, dy: &Operand<'_>, out: &SharedOut<'_>, accumulate: bool) {
+    /// `dy (W + adapter)` into `out` or added to it: `dy` is `[m, rows]`, `out` `[m, cols]`. Returns the gradients of
+    /// the adapter, which comes with the input and the result of [`Self::forward`].
+    pub(crate) fn backward(
+        &self,
+        taped: Option<(Adapter<'_>, &Activations<'_>, &[f32])>,
+        dy: &Activations<'_>,
+        out: &SharedOut<'_>,
+        accumulate: bool,
+    ) -> Option<[Vec<f32>; 2]> {
         match self.compute {
             #[cfg(feature = "onednn")]
-            Compute::Bf16 => panels::backward(self, dy.bf16(), out, accumulate),
-            _ => panels::backward(self, dy.values, out, accumulate),
+            Compute::Bf16 => {
+                let taped = taped.map(|(adapter, x, low)| Taped {
+                    adapter,
+                    x: x.bf16(),
+                    low,
+                });
+                panels::backward(self, taped, dy.bf16(), out, accumulate)
+            }
+            _ => {
+                let taped = taped.map(|(adapter, x, low)| Taped {
+                    adapter,
+                    x: x.values,
+                    low,
+                });
+                panels::backward(self, taped, dy.values, out, accumulate)
+            }
         }
     }
 }
 
 /// Activations that several matrices are multiplied with: rounded at most once.
-pub(crate) struct Operand<'a> {
+pub(crate) struct Activations<'a> {
     values: &'a [f32],
     #[cfg(feature = "onednn")]
     rounded: std::cell::OnceCell<Vec<bf16>>,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> Activations<'a> {
     pub(crate) fn new(values: &'a [f32]) -> Self {
         Self {
             values,

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 
+use crate::panels::Operand;
+
 unsafe extern "C" {
     fn mem_onednn_matmul(
         bf16: c_int,
@@ -10,6 +12,7 @@ unsafe extern "C" {
         k: c_long,
         a: *const c_void,
         lda: c_long,
+        a_transposed: c_int,
         b: *const c_void,
         ldb: c_long,
         b_transposed: c_int,
@@ -21,23 +24,18 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// `c = a b` or `c += a b` on the calling thread: `a` is `[m, k]`, `b` `[k, n]` or, transposed, `[n, k]`, `c` `[m, n]`.
+/// `c = a b` or `c += a b` on the calling thread; `T` is f32 or, with `is_bf16`, bf16.
 ///
 /// # Safety
-/// `T` is f32 or, with `is_bf16`, bf16. Rows of `a`, `b` and `c`, `lda`, `ldb` and `ldc` elements apart, lie in memory that is valid for reading, and for `c`
-/// for writing by this thread alone; with `accumulate`, `c` holds numbers.
+/// As for [`crate::panels::Panel::matmul`].
 ///
 /// # Panics
 /// When oneDNN refuses the product, which it does for no shape of these types.
-#[expect(clippy::too_many_arguments, reason = "the arguments of every GEMM")]
 pub(crate) unsafe fn matmul<T>(
     is_bf16: bool,
     (m, n, k): (usize, usize, usize),
-    a: *const T,
-    lda: usize,
-    b: *const T,
-    ldb: usize,
-    b_transposed: bool,
+    a: Operand<T>,
+    b: Operand<T>,
     c: *mut f32,
     ldc: usize,
     accumulate: bool,
@@ -50,11 +48,12 @@ pub(crate) unsafe fn matmul<T>(
             m as c_long,
             n as c_long,
             k as c_long,
-            a.cast(),
-            lda as c_long,
-            b.cast(),
-            ldb as c_long,
-            c_int::from(b_transposed),
+            a.start.cast(),
+            a.stride as c_long,
+            c_int::from(a.transposed),
+            b.start.cast(),
+            b.stride as c_long,
+            c_int::from(b.transposed),
             c,
             ldc as c_long,
             c_int::from(accumulate),

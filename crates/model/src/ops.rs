@@ -1,12 +1,11 @@
-//! Differentiable building blocks. This file decides which implementation is used: on the CPU fused
-//! operations with hand-written backward passes, elsewhere compositions of differentiable Candle
-//! operations. Candle's own fused norm, softmax and rotary calls record no backward pass and cut the
-//! gradient without an error, so none of them appears here.
+//! The elementwise building blocks: composed of differentiable Candle operations for any device, and as loops over
+//! slices with hand-written gradients for host memory. Candle's own fused norm, softmax and rotary calls record no
+//! backward pass and cut the gradient without an error, so none of them appears here.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, D, Layout, Result, Shape, Tensor};
+use candle_core::{D, Result, Tensor};
 use rayon::prelude::*;
 
-use crate::{host, simd};
+use crate::simd;
 
 /// Root-mean-square norm over the last dimension (Zhang and Sennrich 2019) with a frozen weight:
 /// `y = w * x / sqrt(mean(x^2) + eps)`. `x` is `[.., D]`, `weight` `[D]`; only `x` gets a gradient.
@@ -14,13 +13,6 @@ use crate::{host, simd};
 /// # Errors
 /// When the shapes do not fit or the backend fails.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-    if x.device().is_cpu() {
-        let op = RmsNorm {
-            weight: weight.to_vec1::<f32>()?,
-            eps: eps as f32,
-        };
-        return apply1(&x.contiguous()?, op);
-    }
     let wide = x.to_dtype(candle_core::DType::F32)?;
     let mean = (wide.sqr()?.sum_keepdim(D::Minus1)? / wide.dim(D::Minus1)? as f64)?;
     let normed = wide.broadcast_div(&(mean + eps)?.sqrt()?)?;
@@ -69,7 +61,8 @@ impl Rotation {
             });
     }
 
-    fn inverse(&self) -> Self {
+    /// The rotation back, which is the transpose and so pulls gradients through [`Self::rotate`].
+    pub(crate) fn inverse(&self) -> Self {
         Self {
             sin: self.sin.iter().map(|s| -s).collect(),
             ..self.clone()
@@ -90,9 +83,6 @@ pub fn rope(x: &Tensor, rotation: &Rotation) -> Result<Tensor> {
             x.dims()
         );
     }
-    if x.device().is_cpu() {
-        return apply1(&x.contiguous()?, Rope(rotation.clone()));
-    }
     let table = |v: &[f32]| Tensor::from_slice(v, (n, 1, d / 2), x.device())?.to_dtype(x.dtype());
     let (cos, sin) = (table(&rotation.cos)?, table(&rotation.sin)?);
     let (a, b) = (x.narrow(2, 0, d / 2)?, x.narrow(2, d / 2, d / 2)?);
@@ -109,32 +99,11 @@ pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     if gate.dims() != up.dims() {
         candle_core::bail!("gate {:?} and up {:?} differ", gate.dims(), up.dims());
     }
-    if !gate.device().is_cpu() {
-        return gate.silu()? * up;
-    }
-    let (gate, up) = (gate.contiguous()?, up.contiguous()?);
-    if gate.track_op() || up.track_op() {
-        gate.apply_op2(&up, SwiGlu)
-    } else {
-        gate.apply_op2_no_bwd(&up, &SwiGlu)
-    }
-}
-
-fn apply1<C: CustomOp1 + Send + Sync + 'static>(x: &Tensor, op: C) -> Result<Tensor> {
-    if x.track_op() {
-        x.apply_op1(op)
-    } else {
-        x.apply_op1_no_bwd(&op)
-    }
+    gate.silu()? * up
 }
 
 /// Values per task of an elementwise loop: enough to outweigh handing it over.
-const GRAIN: usize = 1 << 14;
-
-struct RmsNorm {
-    weight: Vec<f32>,
-    eps: f32,
-}
+pub(crate) const GRAIN: usize = 1 << 14;
 
 /// `1 / sqrt(mean(x^2) + eps)`
 fn inverse_rms(x: &[f32], eps: f32) -> f32 {
@@ -165,115 +134,36 @@ pub(crate) fn norm_rows(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
         });
 }
 
-impl CustomOp1 for RmsNorm {
-    fn name(&self) -> &'static str {
-        "rms-norm"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = host::values(storage, layout)?;
-        let width = self.weight.len();
-        if layout.dims().last() != Some(&width) {
-            candle_core::bail!(
-                "norm weight of width {width} does not fit {:?}",
-                layout.dims()
-            );
-        }
-        let mut y = vec![0f32; x.len()];
-        norm_rows(x, &self.weight, self.eps, &mut y);
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    /// With `r = 1 / rms(x)` and `g = w * dy`: `dx = r * g - x * r^3 * mean(g * x)`.
-    fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let width = self.weight.len();
-        let dx = host::with_values(x, |x| {
-            host::with_values(dy, |dy| {
-                let mut dx = vec![0f32; x.len()];
-                dx.par_chunks_mut(width)
-                    .zip(x.par_chunks(width).zip(dy.par_chunks(width)))
-                    .with_min_len(GRAIN / width + 1)
-                    .for_each(|(dx, (x, dy))| {
-                        let r = inverse_rms(x, self.eps);
-                        let dot: f32 = x
-                            .iter()
-                            .zip(dy)
-                            .zip(&self.weight)
-                            .map(|((x, dy), w)| x * dy * w)
-                            .sum();
-                        let pull = r * r * r * dot / width as f32;
-                        for (((dx, x), dy), w) in dx.iter_mut().zip(x).zip(dy).zip(&self.weight) {
-                            *dx = r * w * dy - pull * x;
-                        }
-                    });
-                Ok(dx)
-            })
-        })?;
-        Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
-    }
+/// Adds the gradient of `x` in [`norm_rows`] to `dx`, for the gradient `dy` of the result.
+///
+/// With `r = 1 / rms(x)` and `g = w * dy`: `dx = r * g - x * r^3 * mean(g * x)`.
+pub(crate) fn norm_rows_backward(x: &[f32], weight: &[f32], eps: f32, dy: &[f32], dx: &mut [f32]) {
+    let width = weight.len();
+    dx.par_chunks_mut(width)
+        .zip(x.par_chunks(width).zip(dy.par_chunks(width)))
+        .with_min_len(GRAIN / width + 1)
+        .for_each(|(dx, (x, dy))| {
+            let r = inverse_rms(x, eps);
+            let products = x.iter().zip(dy).zip(weight);
+            let dot: f32 = products.map(|((x, dy), w)| x * dy * w).sum();
+            let pull = r * r * r * dot / width as f32;
+            for (((dx, x), dy), w) in dx.iter_mut().zip(x).zip(dy).zip(weight) {
+                *dx += r * w * dy - pull * x;
+            }
+        });
 }
 
-struct Rope(Rotation);
-
-impl CustomOp1 for Rope {
-    fn name(&self) -> &'static str {
-        "rope"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let mut y = host::values(storage, layout)?.to_vec();
-        self.0.rotate(&mut y, layout.shape().dims3()?.1);
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    /// A rotation's transpose is the rotation back.
-    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        dy.detach()
-            .contiguous()?
-            .apply_op1_no_bwd(&Rope(self.0.inverse()))
-            .map(Some)
-    }
+/// [`swiglu`] in place of `gate`.
+pub(crate) fn gate_rows(gate: &mut [f32], up: &[f32]) {
+    gate.par_chunks_mut(GRAIN)
+        .zip(up.par_chunks(GRAIN))
+        .for_each(|(gate, up)| simd::swiglu(gate, up));
 }
 
-struct SwiGlu;
-
-impl CustomOp2 for SwiGlu {
-    fn name(&self) -> &'static str {
-        "swiglu"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (gate, up) = (host::values(s1, l1)?, host::values(s2, l2)?);
-        let mut y = gate.to_vec();
-        y.par_chunks_mut(GRAIN)
-            .zip(up.par_chunks(GRAIN))
-            .for_each(|(gate, up)| simd::swiglu(gate, up));
-        Ok((CpuStorage::F32(y), l1.shape().clone()))
-    }
-
-    fn bwd(
-        &self,
-        gate: &Tensor,
-        up: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let values = |x: &Tensor| host::with_values(x, |x| Ok(x.to_vec()));
-        let (mut dgate, mut dup) = (values(gate)?, values(up)?);
-        host::with_values(dy, |dy| {
-            let grads = dgate.par_chunks_mut(GRAIN).zip(dup.par_chunks_mut(GRAIN));
-            grads
-                .zip(dy.par_chunks(GRAIN))
-                .for_each(|((gate, up), dy)| simd::swiglu_backward(gate, up, dy));
-            Ok(())
-        })?;
-        let wrap = |v| Tensor::from_vec(v, gate.shape(), gate.device());
-        Ok((Some(wrap(dgate)?), Some(wrap(dup)?)))
-    }
+/// Gradients of [`swiglu`] in place of its arguments.
+pub(crate) fn gate_rows_backward(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
+    gate.par_chunks_mut(GRAIN)
+        .zip(up.par_chunks_mut(GRAIN))
+        .zip(dy.par_chunks(GRAIN))
+        .for_each(|((gate, up), dy)| simd::swiglu_backward(gate, up, dy));
 }

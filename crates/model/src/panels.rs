@@ -29,23 +29,44 @@ pub(crate) trait Panel: Element {
     /// Calls `f` with a buffer of the thread's own, so that panels do not allocate.
     fn with_buffer<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
 
-    /// `c = a b` or `c += a b` on the calling thread: `a` is `[m, k]`, `b` `[k, n]` or, transposed, `[n, k]`, `c` `[m, n]`.
+    /// `c = a b` or `c += a b` on the calling thread.
     ///
     /// # Safety
-    /// Rows of `a`, `b` and `c`, `lda`, `ldb` and `ldc` elements apart, lie in memory that is valid for reading, and for
-    /// `c` for writing by this thread alone; with `accumulate`, `c` holds numbers.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of every GEMM")]
+    /// `a` and `b` are as large as the shape and the strides say; `c` too, for this thread alone, and with `accumulate`
+    /// it holds numbers.
     unsafe fn matmul(
         shape: (usize, usize, usize),
-        a: *const Self,
-        lda: usize,
-        b: *const Self,
-        ldb: usize,
-        b_transposed: bool,
+        a: Operand<Self>,
+        b: Operand<Self>,
         c: *mut f32,
         ldc: usize,
         accumulate: bool,
     );
+}
+
+/// One side of a product: rows `stride` elements apart, or columns if it is transposed.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<T> {
+    pub(crate) start: *const T,
+    pub(crate) stride: usize,
+    pub(crate) transposed: bool,
+}
+
+impl<T> Operand<T> {
+    pub(crate) fn new(values: &[T], stride: usize) -> Self {
+        Self {
+            start: values.as_ptr(),
+            stride,
+            transposed: false,
+        }
+    }
+
+    pub(crate) fn t(self) -> Self {
+        Self {
+            transposed: !self.transposed,
+            ..self
+        }
+    }
 }
 
 macro_rules! with_buffer {
@@ -66,12 +87,9 @@ impl Panel for f32 {
     with_buffer!(f32);
 
     unsafe fn matmul(
-        (m, n, k): (usize, usize, usize),
-        a: *const f32,
-        lda: usize,
-        b: *const f32,
-        ldb: usize,
-        b_transposed: bool,
+        shape: (usize, usize, usize),
+        a: Operand<f32>,
+        b: Operand<f32>,
         c: *mut f32,
         ldc: usize,
         accumulate: bool,
@@ -79,23 +97,17 @@ impl Panel for f32 {
         // SAFETY: the caller vouches for the operands.
         #[cfg(feature = "onednn")]
         unsafe {
-            onednn::matmul(
-                false,
-                (m, n, k),
-                a,
-                lda,
-                b,
-                ldb,
-                b_transposed,
-                c,
-                ldc,
-                accumulate,
-            )
+            onednn::matmul(false, shape, a, b, c, ldc, accumulate)
         }
         #[cfg(not(feature = "onednn"))]
         {
-            let (step, row) = if b_transposed { (ldb, 1) } else { (1, ldb) };
-            let (lda, ldc) = (lda as isize, ldc as isize);
+            // Strides from column to column and from row to row.
+            let strides = |x: Operand<f32>| match x.transposed {
+                true => (x.stride as isize, 1),
+                false => (1, x.stride as isize),
+            };
+            let ((a_col, a_row), (b_col, b_row)) = (strides(a), strides(b));
+            let (m, n, k) = shape;
             // SAFETY: the caller vouches for the operands.
             unsafe {
                 gemm::gemm(
@@ -104,14 +116,14 @@ impl Panel for f32 {
                     k,
                     c,
                     1,
-                    ldc,
+                    ldc as isize,
                     accumulate,
-                    a,
-                    1,
-                    lda,
-                    b,
-                    step as isize,
-                    row as isize,
+                    a.start,
+                    a_col,
+                    a_row,
+                    b.start,
+                    b_col,
+                    b_row,
                     1.0,
                     1.0,
                     false,
@@ -130,30 +142,14 @@ impl Panel for bf16 {
 
     unsafe fn matmul(
         shape: (usize, usize, usize),
-        a: *const bf16,
-        lda: usize,
-        b: *const bf16,
-        ldb: usize,
-        b_transposed: bool,
+        a: Operand<bf16>,
+        b: Operand<bf16>,
         c: *mut f32,
         ldc: usize,
         accumulate: bool,
     ) {
         // SAFETY: the caller vouches for the operands.
-        unsafe {
-            onednn::matmul(
-                true,
-                shape,
-                a,
-                lda,
-                b,
-                ldb,
-                b_transposed,
-                c,
-                ldc,
-                accumulate,
-            )
-        }
+        unsafe { onednn::matmul(true, shape, a, b, c, ldc, accumulate) }
     }
 }
 
@@ -185,75 +181,191 @@ pub(crate) fn convert<T: Panel>(x: &[f32], padded_len: usize) -> Vec<T> {
     out
 }
 
-/// `x W^T`: `x` is `[m, cols]`, `out` `[m, rows]`, which it is added to with `accumulate`.
-pub(crate) fn forward<T: Panel>(w: &HostMatrix, x: &[T], out: &SharedOut<'_>, accumulate: bool) {
+/// An adapter beside a matrix `[rows, cols]`: `a` is `[rank, cols]`, `b` `[rows, rank]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Adapter<'a> {
+    pub(crate) a: &'a [f32],
+    pub(crate) b: &'a [f32],
+    pub(crate) rank: usize,
+    pub(crate) scale: f32,
+}
+
+/// `x (W + scale B A)^T`: `x` is `[m, cols]`, `out` `[m, rows]`, which it is added to with `accumulate`. Returns
+/// `x A^T` (`[m, rank]`), which the backward pass needs.
+pub(crate) fn forward<T: Panel>(
+    w: &HostMatrix,
+    adapter: Option<Adapter<'_>>,
+    x: &[T],
+    out: &SharedOut<'_>,
+    accumulate: bool,
+) -> Vec<f32> {
     let (rows, cols) = (w.rows(), w.cols());
     let m = x.len() / cols;
     if m == 0 {
-        return;
+        return Vec::new();
+    }
+    out.at(m * rows - 1);
+    let (mut low, mut update) = (Vec::new(), None);
+    if let Some(Adapter { a, b, rank, scale }) = adapter {
+        let a = convert::<T>(a, a.len());
+        low = thin(
+            (m, rank, cols),
+            Operand::new(x, cols),
+            Operand::new(&a, cols).t(),
+        );
+        update = Some((scaled::<T>(&low, scale), convert::<T>(b, b.len()), rank));
     }
     panels(rows).for_each(|panel| {
         let width = panel.len();
+        let c = out.at(panel.start);
         T::with_buffer(width * cols, |weights| {
             for (row, weights) in panel.clone().zip(weights.chunks_exact_mut(cols)) {
                 w.expand(row, 0, weights);
             }
-            let (a, b, c) = (x.as_ptr(), weights.as_ptr(), out.at(panel.start));
-            out.at((m - 1) * rows + panel.end - 1);
-            // SAFETY: the operands are as large as given, the last output was just seen to exist; no other task writes
-            // these columns of `out`.
-            unsafe {
-                T::matmul(
-                    (m, width, cols),
-                    a,
-                    cols,
-                    b,
-                    cols,
-                    true,
-                    c,
-                    rows,
-                    accumulate,
-                );
-            }
+            let (a, b) = (Operand::new(x, cols), Operand::new(weights, cols).t());
+            // SAFETY: the operands are as large as given, `out` was seen to be; no other task writes these columns.
+            unsafe { T::matmul((m, width, cols), a, b, c, rows, accumulate) };
         });
+        if let Some((low, b, rank)) = &update {
+            let (a, b) = (
+                Operand::new(low, *rank),
+                Operand::new(&b[panel.start * rank..], *rank).t(),
+            );
+            // SAFETY: as above; the panel has just been written.
+            unsafe { T::matmul((m, width, *rank), a, b, c, rows, true) };
+        }
     });
+    low
 }
 
-/// `dy W`: `dy` is `[m, rows]`, `out` `[m, cols]`.
-pub(crate) fn backward<T: Panel>(w: &HostMatrix, dy: &[T], out: &SharedOut<'_>, accumulate: bool) {
+/// What [`forward`] was called with and what it returned, for the gradients of an adapter.
+pub(crate) struct Taped<'a, T> {
+    pub(crate) adapter: Adapter<'a>,
+    pub(crate) x: &'a [T],
+    pub(crate) low: &'a [f32],
+}
+
+/// `dy (W + scale B A)`: `dy` is `[m, rows]`, `out` `[m, cols]`. Returns the gradients of `A` and `B`.
+pub(crate) fn backward<T: Panel>(
+    w: &HostMatrix,
+    taped: Option<Taped<'_, T>>,
+    dy: &[T],
+    out: &SharedOut<'_>,
+    accumulate: bool,
+) -> Option<[Vec<f32>; 2]> {
     let (rows, cols) = (w.rows(), w.cols());
     let m = dy.len() / rows;
     if m == 0 {
-        return;
+        return None;
+    }
+    out.at(m * cols - 1);
+    let (mut gradients, mut update) = (None, None);
+    if let Some(Taped { adapter, x, low }) = taped {
+        let Adapter { a, b, rank, scale } = adapter;
+        let b = convert::<T>(b, b.len());
+        // d(x A^T) = scale dy B
+        let dlow = thin(
+            (m, rank, rows),
+            Operand::new(dy, rows),
+            Operand::new(&b, rank),
+        );
+        let (low, dlow) = (scaled::<T>(low, scale), scaled::<T>(&dlow, scale));
+        let db = thin(
+            (rows, rank, m),
+            Operand::new(dy, rows).t(),
+            Operand::new(&low, rank),
+        );
+        let da = thin(
+            (rank, cols, m),
+            Operand::new(&dlow, rank).t(),
+            Operand::new(x, cols),
+        );
+        gradients = Some([da, db]);
+        update = Some((dlow, convert::<T>(a, a.len()), rank));
     }
     panels(cols).for_each(|panel| {
         let width = panel.len();
+        let c = out.at(panel.start);
         T::with_buffer(width * rows.min(DEPTH), |weights| {
             for first in (0..rows).step_by(DEPTH) {
                 let depth = DEPTH.min(rows - first);
                 for (i, weights) in weights.chunks_exact_mut(width).take(depth).enumerate() {
                     w.expand(first + i, panel.start, weights);
                 }
-                let (a, b, c) = (dy[first..].as_ptr(), weights.as_ptr(), out.at(panel.start));
-                out.at((m - 1) * cols + panel.end - 1);
-                let accumulate = accumulate || first > 0;
+                let (a, b) = (
+                    Operand::new(&dy[first..], rows),
+                    Operand::new(weights, width),
+                );
                 // SAFETY: as in `forward`; from the second round on the sums of the first are added to.
-                unsafe {
-                    T::matmul(
-                        (m, width, depth),
-                        a,
-                        rows,
-                        b,
-                        width,
-                        false,
-                        c,
-                        cols,
-                        accumulate,
-                    );
-                }
+                unsafe { T::matmul((m, width, depth), a, b, c, cols, accumulate || first > 0) };
             }
         });
+        if let Some((dlow, a, rank)) = &update {
+            let (dlow, a) = (
+                Operand::new(dlow, *rank),
+                Operand::new(&a[panel.start..], cols),
+            );
+            // SAFETY: as above; the panel has just been written.
+            unsafe { T::matmul((m, width, *rank), dlow, a, c, cols, true) };
+        }
     });
+    gradients
+}
+
+fn scaled<T: Panel>(x: &[f32], scale: f32) -> Vec<T> {
+    let x: Vec<f32> = x.iter().map(|x| x * scale).collect();
+    convert(&x, x.len())
+}
+
+/// A product `[m, n]` of which one side is an adapter's rank: tasks take parts of the other.
+fn thin<T: Panel>((m, n, k): (usize, usize, usize), a: Operand<T>, b: Operand<T>) -> Vec<f32> {
+    /// Rows or columns of a task.
+    const PART: usize = 128;
+    let mut c = vec![0f32; m * n];
+    let out = SharedOut::over(&mut c);
+    let (a, b) = (Shared(a), Shared(b));
+    let parts = |len: usize| {
+        (0..len.div_ceil(PART))
+            .into_par_iter()
+            .map(move |i| i * PART..len.min((i + 1) * PART))
+    };
+    if m >= n {
+        parts(m).for_each(|rows| {
+            let (a, b) = (a.from(rows.start, false), b.from(0, true));
+            // SAFETY: rows `rows` of `a` and `c` exist, and `c`'s are this task's alone.
+            unsafe { T::matmul((rows.len(), n, k), a, b, out.at(rows.start * n), n, false) };
+        });
+    } else {
+        parts(n).for_each(|columns| {
+            let (a, b) = (a.from(0, false), b.from(columns.start, true));
+            // SAFETY: columns `columns` of `b` and `c` exist, and `c`'s are this task's alone.
+            unsafe { T::matmul((m, columns.len(), k), a, b, out.at(columns.start), n, false) };
+        });
+    }
+    c
+}
+
+/// An operand whose slice outlives the tasks that read it.
+struct Shared<T>(Operand<T>);
+
+// SAFETY: it is only read.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The operand from a row on, or from a column on.
+    fn from(&self, first: usize, column: bool) -> Operand<T> {
+        let step = if self.0.transposed == column {
+            self.0.stride
+        } else {
+            1
+        };
+        Operand {
+            start: self.0.start.wrapping_add(first * step),
+            ..self.0
+        }
+    }
 }
 
 #[cfg(test)]
@@ -282,6 +394,7 @@ mod tests {
         let mut y = vec![0.0; x.len() / w.cols() * w.rows()];
         super::forward(
             w,
+            None,
             &convert::<T>(x, x.len()),
             &SharedOut::over(&mut y),
             false,
@@ -293,6 +406,7 @@ mod tests {
         let mut dx = vec![0.0; dy.len() / w.rows() * w.cols()];
         super::backward(
             w,
+            None,
             &convert::<T>(dy, dy.len()),
             &SharedOut::over(&mut dx),
             false,

@@ -5,14 +5,16 @@
 //! segment, which makes a row's result independent of its neighbours.
 
 mod host;
+mod loss;
+mod tape;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::attention::attention;
+use crate::attention;
 use crate::cache::KvCache;
 use crate::config::ModelConfig;
 use crate::error;
-use crate::linear::{Frozen, Linear, Pass, Weight};
+use crate::linear::{Frozen, Linear, Pass};
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
 
@@ -100,6 +102,8 @@ impl Projection {
         }
     }
 }
+
+pub use tape::Tape;
 
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {
@@ -280,7 +284,7 @@ impl Block {
             let bias = has_bias
                 .then(|| weights.vector(&format!("{path}.bias"), rows))
                 .transpose()?;
-            linears.push(Linear::new(Weight::Frozen(weight), bias));
+            linears.push(Linear::new(weight, bias));
         }
         let norm =
             |name: &str, len| weights.vector(&format!("model.layers.{layer}.{name}.weight"), len);
@@ -367,7 +371,7 @@ impl Block {
             if let Some((layer, caches)) = &mut caches {
                 (keys, values) = caches[row].append(*layer, &keys, &values)?;
             }
-            rows.push(attention(&part(&q)?, &keys, &values)?);
+            rows.push(attention::composed(&part(&q)?, &keys, &values)?);
             start += len;
         }
         let y = if rows.len() == 1 {

@@ -121,9 +121,7 @@ impl Weights {
         cols: usize,
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
-            return Ok(Frozen::device(
-                files.load(name, &self.device)?.to_dtype(self.dtype)?,
-            ));
+            return Frozen::dense(&files.load(name, &self.device)?.to_dtype(self.dtype)?);
         }
         let view = files.get(name)?;
         let (dtype, bytes) = (view.dtype(), view.data());
@@ -133,7 +131,7 @@ impl Weights {
             safetensors::Dtype::BF16 => Values::Bf16(from_bytes(bytes, bf16::from_le_bytes)),
             other => candle_core::bail!("weights of type {other:?} are not supported"),
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values, self.compute)))
+        Ok(Frozen::new(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn frozen_gguf(
@@ -145,9 +143,9 @@ impl Weights {
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
             return match self.gguf_tensor(content, file, name)? {
-                q if matches!(q.dtype(), GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16) => Ok(
-                    Frozen::device(q.dequantize(&self.device)?.to_dtype(self.dtype)?),
-                ),
+                q if matches!(q.dtype(), GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16) => {
+                    Frozen::dense(&q.dequantize(&self.device)?.to_dtype(self.dtype)?)
+                }
                 q => Ok(Frozen::device_quantised(q)),
             };
         }
@@ -171,7 +169,7 @@ impl Weights {
                 None => candle_core::bail!("weights of type {other:?} are not supported"),
             },
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values, self.compute)))
+        Ok(Frozen::new(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn gguf_tensor(

@@ -13,6 +13,9 @@ use rayon::prelude::*;
 /// Supervised positions whose logits are held at once: 128 x 151,936 f32 are 78 MB.
 const HEAD_ROWS: usize = 128;
 
+/// Bytes of activations that a pass keeps at most; blocks that do not fit are computed again.
+const KEPT_BYTES: usize = 2 << 30;
+
 /// Sums over the supervised tokens of some examples; divide once, when all are added.
 #[derive(Default)]
 pub struct Sums {
@@ -69,6 +72,10 @@ pub fn accumulate(
     sums: &mut Sums,
 ) -> Result<()> {
     let batch = Batch::new(examples);
+    if model.device().is_cpu() {
+        // Inside the pool, which the many small steps are handed to.
+        return rayon::scope(|_| accumulate_host(model, &batch, sums));
+    }
     let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     let mut inputs = vec![model.embed(&batch.ids)?];
     for (i, block) in model.blocks().iter().enumerate() {
@@ -95,17 +102,45 @@ pub fn accumulate(
                 else {
                     continue;
                 };
-                let sum = match sums.gradients.remove(&name) {
-                    Some(sum) => (sum + found)?,
-                    None => found,
-                };
-                sums.gradients.insert(name, sum);
+                add(&mut sums.gradients, name, found)?;
             }
         }
     }
     sums.loss += loss;
     sums.supervised_tokens += batch.targets.len();
     sums.tokens += batch.ids.len();
+    Ok(())
+}
+
+/// [`accumulate`] in host memory.
+fn accumulate_host(model: &Model, batch: &Batch, sums: &mut Sums) -> Result<()> {
+    let (last, tape) = model.record(&batch.ids, &batch.lens, KEPT_BYTES)?;
+    let (loss, gradient) = model.loss(&last, &batch.rows, &batch.targets, true)?;
+    let Some(gradient) = gradient else {
+        return Ok(());
+    };
+    model.pull(tape, &gradient, &mut |layer, projection, pair| {
+        for (part, found) in ["A", "B"].into_iter().zip(pair) {
+            add(
+                &mut sums.gradients,
+                tensor_name(layer, projection, part),
+                found,
+            )?;
+        }
+        Ok(())
+    })?;
+    sums.loss += loss;
+    sums.supervised_tokens += batch.targets.len();
+    sums.tokens += batch.ids.len();
+    Ok(())
+}
+
+fn add(gradients: &mut BTreeMap<String, Tensor>, name: String, found: Tensor) -> Result<()> {
+    let sum = match gradients.remove(&name) {
+        Some(sum) => (sum + found)?,
+        None => found,
+    };
+    gradients.insert(name, sum);
     Ok(())
 }
 
@@ -116,6 +151,13 @@ pub fn accumulate(
 pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
     let batch = Batch::new(examples);
     let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
+    if model.device().is_cpu() {
+        let (last, _) = rayon::scope(|_| model.record(&batch.ids, &batch.lens, 0))?;
+        sums.loss += model.loss(&last, &batch.rows, &batch.targets, false)?.0;
+        sums.supervised_tokens += batch.targets.len();
+        sums.tokens += batch.ids.len();
+        return Ok(());
+    }
     let mut x = model.embed(&batch.ids)?;
     for block in model.blocks() {
         // Detached: adapter tensors may be variables, whose graph would hold every activation.

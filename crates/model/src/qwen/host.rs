@@ -1,19 +1,15 @@
 //! The blocks in host memory, outside any graph: buffers are made once a call, nothing is copied between operations.
 
 use candle_core::{Result, Tensor};
-use rayon::prelude::*;
 
 use super::{Block, Model, Packing, Projection};
 use crate::cache::{Heads, KvCache};
 use crate::host;
 use crate::linear::Pass;
-use crate::matrix::Operand;
-use crate::ops::norm_rows;
+use crate::matrix::Activations;
+use crate::ops::{gate_rows, norm_rows};
 use crate::paged::Attention;
-use crate::{panels, simd};
-
-/// Values per task of an elementwise loop.
-const GRAIN: usize = 1 << 14;
+use crate::panels;
 
 /// Working memory of one call, `[m, width]` each, `m` the number of tokens and the padding of the products.
 struct Buffers {
@@ -86,7 +82,7 @@ impl Block {
         let n: usize = packing.lens.iter().sum();
         let pass = packing.pass;
         self.norm_host(&self.input_norm, x, &mut b.normed)?;
-        let input = Operand::new(&b.normed);
+        let input = Activations::new(&b.normed);
         for (projection, out) in [
             (Projection::Q, &mut b.q),
             (Projection::K, &mut b.k),
@@ -111,23 +107,21 @@ impl Block {
             lens: &packing.lens,
         };
         attention.run(caches, &mut b.attended[..n * wq]);
-        let attended = Operand::new(&b.attended);
+        let attended = Activations::new(&b.attended);
         self.linear(Projection::O).apply(&attended, x, true, pass)?;
         self.norm_host(&self.post_attention_norm, x, &mut b.normed)?;
-        let input = Operand::new(&b.normed);
+        let input = Activations::new(&b.normed);
         self.linear(Projection::Gate)
             .apply(&input, &mut b.gate, false, pass)?;
         self.linear(Projection::Up)
             .apply(&input, &mut b.up, false, pass)?;
-        b.gate
-            .par_chunks_mut(GRAIN)
-            .zip(b.up.par_chunks(GRAIN))
-            .for_each(|(gate, up)| simd::swiglu(gate, up));
+        gate_rows(&mut b.gate, &b.up);
         self.linear(Projection::Down)
-            .apply(&Operand::new(&b.gate), x, true, pass)
+            .apply(&Activations::new(&b.gate), x, true, pass)?;
+        Ok(())
     }
 
-    fn norm_host(&self, weight: &Tensor, x: &[f32], out: &mut [f32]) -> Result<()> {
+    pub(super) fn norm_host(&self, weight: &Tensor, x: &[f32], out: &mut [f32]) -> Result<()> {
         host::with_values(weight, |weight| {
             norm_rows(x, weight, self.norm_eps as f32, out);
             Ok(())
