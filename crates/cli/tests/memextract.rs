@@ -204,6 +204,33 @@ fn killed_and_resumed_the_file_is_the_same() {
     assert_eq!(fs::read(&out).unwrap(), expected);
 }
 
+#[test]
+fn the_records_do_not_depend_on_the_number_of_rows() {
+    let folder = talk(24);
+    let mut outputs = Vec::new();
+    for rows in ["--rows 1", "--rows 5", ""] {
+        let line = format!("chat.txt {SMALL} {rows}");
+        let ran = run(&folder, &line);
+        assert!(ran.status.code() < Some(2), "{}", text(&ran.stderr));
+        outputs.push(text(&ran.stdout));
+    }
+    assert!(outputs[0].lines().count() > 5, "{}", outputs[0]);
+    assert_eq!(outputs[0], outputs[1]);
+    assert_eq!(outputs[0], outputs[2]);
+}
+
+#[test]
+fn a_prompt_that_does_not_fit_says_which_flag_to_lower() {
+    let folder = talk(9);
+    let ran = run(&folder, "chat.txt --window 9 --instruction long");
+    assert_eq!(ran.status.code(), Some(2));
+    let said = text(&ran.stderr);
+    assert!(
+        said.contains("context holds 512; use smaller windows (`--window`)"),
+        "{said}"
+    );
+}
+
 fn wait_for_lines(path: &Path, lines: usize) {
     let started = Instant::now();
     while fs::read(path).map_or(0, |bytes| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use llguidance::{
     Matcher, ParserFactory,
     api::TopLevelGrammar,
-    toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenizerEnv},
+    toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv},
 };
 use serde_json::{Value, json};
 
@@ -98,6 +98,21 @@ fn tidy_slices() -> [String; 2] {
     [10, 30].map(|most| format!("( ?{visible}){{1,{most}}}"))
 }
 
+/// Tokens that may come next, one bit for each logit (V).
+pub struct Mask(SimpleVob);
+
+impl Mask {
+    /// Number of bits: V.
+    pub fn width(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Allowed tokens, 32 to a word, the lowest id in the lowest bit. Bits past the width are 0.
+    pub(crate) fn words(&self) -> &[u32] {
+        self.0.as_slice()
+    }
+}
+
 /// Where one reply stands in its grammar.
 pub struct Constraint {
     matcher: Matcher,
@@ -105,21 +120,14 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// Sets the logits (V) of all tokens that may not come next to `-inf`. Where the reply is
-    /// complete only end tokens stay.
+    /// The tokens that may come next; where the reply is complete only end tokens.
     ///
     /// # Errors
-    /// [`Error::Constraint`] when the engine gives up, or `logits` have another width than the
-    /// factory was made for.
-    pub fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
+    /// [`Error::Constraint`] when the engine gives up.
+    pub fn mask(&mut self) -> Result<Mask> {
         let mask = self.matcher.compute_mask_or_eos();
-        let mask = mask.map_err(|error| self.failure(error.to_string()))?;
-        if mask.len() != logits.len() {
-            let message = format!("{} logits, the grammar knows {}", logits.len(), mask.len());
-            return Err(self.failure(message));
-        }
-        mask.iter_unset_entries(|id| logits[id] = f32::NEG_INFINITY);
-        Ok(())
+        mask.map(Mask)
+            .map_err(|error| self.failure(error.to_string()))
     }
 
     /// Takes the chosen token.
@@ -143,6 +151,18 @@ impl Constraint {
         let taken = taken.map_err(|error| self.failure(error.to_string()))?;
         self.accepted += taken;
         Ok(taken)
+    }
+
+    /// Takes the last `tokens` tokens back, as if they had never been accepted.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] when so many were not accepted, or the engine gives up.
+    pub fn take_back(&mut self, tokens: usize) -> Result<()> {
+        self.matcher
+            .rollback(tokens)
+            .map_err(|error| self.failure(error.to_string()))?;
+        self.accepted -= tokens;
+        Ok(())
     }
 
     /// Tokens that must come next whatever the model thinks; not yet taken.
@@ -303,9 +323,9 @@ mod tests {
         let mut stream = TextStream::default();
         let mut steps = 0;
         while !constraint.is_finished() {
-            let mut logits: Vec<f32> = (0..width).map(|_| rng.random()).collect();
-            constraint.mask(&mut logits).unwrap();
-            let token = greedy(&logits).unwrap();
+            let logits: Vec<f32> = (0..width).map(|_| rng.random()).collect();
+            let mask = constraint.mask().unwrap();
+            let token = greedy(&logits, Some(&mask)).unwrap();
             constraint.accept(token).unwrap();
             stream.push(tokenizer.visible_bytes(token));
             steps += 1;
@@ -354,9 +374,7 @@ mod tests {
         let mut constraint = factory.constraint(&schema(60)).unwrap();
         assert_eq!(constraint.try_accept(&ids).unwrap(), ids.len());
         assert!(constraint.is_finished());
-        let mut logits = vec![0.0; 640];
-        constraint.mask(&mut logits).unwrap();
-        let left: Vec<u32> = (0..640).filter(|&id| logits[id as usize] == 0.0).collect();
+        let left = constraint.mask().unwrap().0.to_list();
         let mut ends = tokenizer.end_tokens().to_vec();
         ends.sort_unstable();
         assert_eq!(left, ends);
@@ -385,17 +403,60 @@ mod tests {
         let tokenizer = tiny();
         let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
         let mut constraint = factory.constraint(&reply_schema(&window)).unwrap();
-        let mut logits = vec![0.0; 640];
         for (text, slices) in [
             (r#"{"memories":["#, 0),
             (r#"{"source_id":1,"content":"Mina"#, 1),
         ] {
             let ids = tokenizer.encode_text(text).unwrap();
             assert_eq!(constraint.try_accept(&ids).unwrap(), ids.len(), "{text}");
-            constraint.mask(&mut logits).unwrap();
+            constraint.mask().unwrap();
             let applied = constraint.matcher.last_step_stats().unwrap().slices_applied;
             assert_eq!(applied, slices, "{text}");
         }
+    }
+
+    /// Random walks forth and back: the grammar is then where it was before, and goes on as it would have.
+    #[test]
+    fn what_was_taken_back_never_happened() {
+        let tokenizer = tiny();
+        let factory = ConstraintFactory::new(&tokenizer, 640).unwrap();
+        let mut rng = ChaCha12Rng::seed_from_u64(5);
+        let mut turns = 0;
+        for _ in 0..6 {
+            let mut constraint = factory.constraint(&schema(20)).unwrap();
+            let mut plain = factory.constraint(&schema(20)).unwrap();
+            let mut choose = |constraint: &mut Constraint| {
+                let logits: Vec<f32> = (0..640).map(|_| rng.random()).collect();
+                let mask = constraint.mask().unwrap();
+                let token = greedy(&logits, Some(&mask)).unwrap();
+                constraint.accept(token).unwrap();
+                token
+            };
+            while !plain.is_finished() {
+                let mut steps = 0;
+                while steps < 5 && !constraint.is_finished() {
+                    choose(&mut constraint);
+                    steps += 1;
+                    let forced = constraint.forced_tokens().unwrap();
+                    steps += constraint.try_accept(&forced).unwrap();
+                }
+                constraint.take_back(steps).unwrap();
+                assert!(!constraint.is_finished());
+                let (mine, wanted) = (constraint.mask().unwrap(), plain.mask().unwrap());
+                assert_eq!(mine.words(), wanted.words());
+                assert_eq!(
+                    constraint.forced_tokens().unwrap(),
+                    plain.forced_tokens().unwrap()
+                );
+                let token = choose(&mut plain);
+                constraint.accept(token).unwrap();
+                turns += 1;
+            }
+            assert!(constraint.is_finished());
+        }
+        assert!(turns > 200, "{turns}");
+        let mut constraint = factory.constraint(&schema(20)).unwrap();
+        assert!(constraint.take_back(1).is_err());
     }
 
     #[test]
@@ -417,7 +478,7 @@ mod tests {
         }
         let mut constraint = factory.constraint(&schema(60)).unwrap();
         assert!(constraint.accept(tokenizer.end_of_turn()).is_err());
-        let error = constraint.mask(&mut vec![0.0; 640]).unwrap_err();
+        let error = constraint.mask().err().unwrap();
         assert!(error.to_string().contains("after 0 tokens"), "{error}");
     }
 
@@ -466,7 +527,8 @@ mod tests {
         assert!(ConstraintFactory::new(&tiny(), 500).is_err());
         let factory = ConstraintFactory::new(&tiny(), 640).unwrap();
         let mut constraint = factory.constraint(&schema(60)).unwrap();
-        assert!(constraint.mask(&mut [0.0; 600]).is_err());
+        let mask = constraint.mask().unwrap();
+        assert!(greedy(&[0.0; 600], Some(&mask)).is_err());
     }
 
     #[test]

@@ -166,7 +166,7 @@ pub enum Error {
     },
     /// The prompt leaves no room for a reply.
     #[error(
-        "the prompt has {tokens} tokens, the model's context holds {context}; use smaller windows"
+        "the prompt has {tokens} tokens, the model's context holds {context}; use smaller windows (`--window`)"
     )]
     PromptTooLong {
         /// Tokens of the prompt.

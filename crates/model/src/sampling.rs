@@ -4,6 +4,7 @@ use mem_schema::generator::Sampling;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
+use crate::constraint::Mask;
 use crate::error::{Error, Result};
 
 /// Chooses tokens one after another; a random one owns its seeded generator, so equal requests give
@@ -56,44 +57,75 @@ impl Sampler {
         }))
     }
 
-    /// The next token's id. Logits of forbidden tokens are `-inf`.
+    /// The next token's id, one of those that `allowed` holds, from logits (V).
     ///
     /// # Errors
-    /// [`Error::Logits`] when one is NaN or `+inf`, or all are forbidden.
-    pub fn sample(&mut self, logits: &[f32]) -> Result<u32> {
-        let best = greedy(logits)?;
-        match &mut self.0 {
-            Kind::Greedy => Ok(best),
-            Kind::Random {
-                temperature,
-                top_p,
-                rng,
-            } => {
-                let max = f64::from(logits[best as usize]);
-                let weight = |logit: f32| ((f64::from(logit) - max) / *temperature).exp();
-                let draw = rng.random::<f64>();
-                Ok(nucleus(logits, weight, *top_p, draw).unwrap_or(best))
+    /// [`Error::Logits`] when one that counts is NaN or `+inf`, none is allowed, or the mask has another width.
+    pub fn sample(&mut self, logits: &[f32], allowed: Option<&Mask>) -> Result<u32> {
+        let best = greedy(logits, allowed)?;
+        let Kind::Random {
+            temperature,
+            top_p,
+            rng,
+        } = &mut self.0
+        else {
+            return Ok(best);
+        };
+        let mut masked = logits.to_vec();
+        if let Some(mask) = allowed {
+            for (logits, &word) in masked.chunks_mut(32).zip(mask.words()) {
+                let hidden = logits.iter_mut().enumerate();
+                let hidden = hidden.filter(|&(bit, _)| word >> bit & 1 == 0);
+                hidden.for_each(|(_, logit)| *logit = f32::NEG_INFINITY);
             }
         }
+        let max = f64::from(logits[best as usize]);
+        let weight = |logit: f32| ((f64::from(logit) - max) / *temperature).exp();
+        let draw = rng.random::<f64>();
+        Ok(nucleus(&masked, weight, *top_p, draw).unwrap_or(best))
     }
 }
 
-/// The likeliest token's id; ties go to the lower one.
+/// The likeliest of the allowed tokens; ties go to the lower id. Without a mask all are allowed. The logits (V) are
+/// read in place, whole words of the mask at a time: a vocabulary is wide, and this is done for every token.
 ///
 /// # Errors
-/// [`Error::Logits`] when a logit is NaN or `+inf`, or all are `-inf`.
-pub fn greedy(logits: &[f32]) -> Result<u32> {
+/// [`Error::Logits`] when an allowed token's logit is NaN or `+inf`, all are `-inf` or forbidden, or the mask has
+/// another width.
+pub fn greedy(logits: &[f32], allowed: Option<&Mask>) -> Result<u32> {
     let refuse = |problem: String| Error::Logits {
         width: logits.len(),
         problem,
     };
+    if let Some(mask) = allowed.filter(|mask| mask.width() != logits.len()) {
+        return Err(refuse(format!("the grammar knows {}", mask.width())));
+    }
     let mut best = (0, f32::NEG_INFINITY);
-    for (id, &logit) in logits.iter().enumerate() {
-        if logit.is_nan() || logit == f32::INFINITY {
-            return Err(refuse(format!("that of token {id} is {logit}")));
+    for (index, part) in logits.chunks(32).enumerate() {
+        let word = allowed.map_or(u32::MAX, |mask| mask.words()[index]);
+        if word == 0 {
+            continue;
         }
-        if logit > best.1 {
-            best = (id, logit);
+        // Most words inside a text are whole: then no logit has to be looked at alone unless it leads.
+        if word == u32::MAX {
+            let usable = part.iter().fold(true, |all, v| all & (*v < f32::INFINITY));
+            let max = part.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
+            if usable && max <= best.1 {
+                continue;
+            }
+        }
+        for (bit, &logit) in part
+            .iter()
+            .enumerate()
+            .filter(|(bit, _)| word >> bit & 1 == 1)
+        {
+            let id = index * 32 + bit;
+            if logit.is_nan() || logit == f32::INFINITY {
+                return Err(refuse(format!("that of token {id} is {logit}")));
+            }
+            if logit > best.1 {
+                best = (id, logit);
+            }
         }
     }
     if best.1 == f32::NEG_INFINITY {
@@ -150,8 +182,8 @@ mod tests {
 
     #[test]
     fn greedy_takes_the_lower_id_of_a_tie() {
-        assert_eq!(greedy(&[0.5, 2.0, 2.0, -1.0]).unwrap(), 1);
-        assert_eq!(greedy(&[f32::NEG_INFINITY, -3.0e38]).unwrap(), 1);
+        assert_eq!(greedy(&[0.5, 2.0, 2.0, -1.0], None).unwrap(), 1);
+        assert_eq!(greedy(&[f32::NEG_INFINITY, -3.0e38], None).unwrap(), 1);
     }
 
     #[test]
@@ -163,10 +195,13 @@ mod tests {
             &[],
         ] {
             assert!(
-                matches!(greedy(logits), Err(Error::Logits { .. })),
+                matches!(greedy(logits, None), Err(Error::Logits { .. })),
                 "{logits:?}"
             );
-            assert!(random(1.0, 0.9, 1).sample(logits).is_err(), "{logits:?}");
+            assert!(
+                random(1.0, 0.9, 1).sample(logits, None).is_err(),
+                "{logits:?}"
+            );
         }
     }
 
@@ -196,7 +231,7 @@ mod tests {
         let draw = |seed| {
             let mut sampler = random(1.3, 0.95, seed);
             (0..50)
-                .map(|_| sampler.sample(&logits).unwrap())
+                .map(|_| sampler.sample(&logits, None).unwrap())
                 .collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
@@ -210,7 +245,7 @@ mod tests {
         let mut sampler = random(2.0, 1.0, 3);
         let mut counts = [0u32; 4];
         for _ in 0..7000 {
-            counts[sampler.sample(&logits).unwrap() as usize] += 1;
+            counts[sampler.sample(&logits, None).unwrap() as usize] += 1;
         }
         assert_eq!(counts[2], 0);
         // Standard deviations are below 42, so 200 is far out.
@@ -224,7 +259,9 @@ mod tests {
         let logits = [1f32.ln(), 5f32.ln(), 4f32.ln()];
         let kept = |top_p| {
             let mut sampler = random(1.0, top_p, 11);
-            let mut seen: Vec<u32> = (0..300).map(|_| sampler.sample(&logits).unwrap()).collect();
+            let mut seen: Vec<u32> = (0..300)
+                .map(|_| sampler.sample(&logits, None).unwrap())
+                .collect();
             seen.sort_unstable();
             seen.dedup();
             seen

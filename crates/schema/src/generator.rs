@@ -1,5 +1,7 @@
 //! What a language model does for the rest of memloom, without a word about tensors.
 
+use std::ops::ControlFlow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::transcript::Role;
@@ -29,19 +31,23 @@ pub enum Sampling {
     },
 }
 
-/// One piece of work for a generator.
+/// One piece of work for a generator. It owns what it needs, so that it can be made when its turn comes.
 pub struct Request<'a> {
     /// Conversation so far; the reply is the next assistant message.
-    pub messages: &'a [ChatMessage],
+    pub messages: Vec<ChatMessage>,
     /// JSON schema that the reply must satisfy; `None` leaves it free.
-    pub schema: Option<&'a serde_json::Value>,
+    pub schema: Option<serde_json::Value>,
     /// Reply is cut after this many tokens.
     pub max_new_tokens: usize,
     /// Choice of tokens.
     pub sampling: Sampling,
-    /// Asked with the reply so far whenever it grows; `true` ends it ([`Finish::Stopped`]).
-    pub stop: Option<&'a (dyn Fn(&str) -> bool + Sync)>,
+    /// Asked with the reply so far whenever it grows, and now and then before it begins; `true` ends it
+    /// ([`Finish::Stopped`]). The answer should depend on the text alone, or the reply depends on when it is asked.
+    pub stop: Option<Stop<'a>>,
 }
+
+/// See [`Request::stop`].
+pub type Stop<'a> = Box<dyn Fn(&str) -> bool + Send + Sync + 'a>;
 
 /// Why a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +74,16 @@ pub struct Reply {
     pub new_tokens: usize,
 }
 
+/// Many requests and where their replies go.
+pub trait Work<'a, E> {
+    /// The next request, asked for when there is room for it; after `None` not again.
+    fn next(&mut self) -> Option<Request<'a>>;
+
+    /// Takes the reply to the request that was handed out as the `number`th, counted from 0. Replies come as they
+    /// end, in any order. [`ControlFlow::Break`] drops what is not done.
+    fn reply(&mut self, number: usize, reply: Result<Reply, E>) -> ControlFlow<()>;
+}
+
 /// Anything that continues a conversation: a local model, an endpoint, a fake in a test.
 pub trait Generator {
     /// What can go wrong.
@@ -77,7 +93,19 @@ pub trait Generator {
     ///
     /// # Errors
     /// When the prompt does not fit, the schema cannot be compiled, or the backend fails.
-    fn generate(&self, request: &Request<'_>) -> Result<Reply, Self::Error>;
+    fn generate(&self, request: Request<'_>) -> Result<Reply, Self::Error>;
+
+    /// Generates the replies to all of `work`: several at once where the backend gains by it, else one by one.
+    /// A reply is the one that [`Generator::generate`] gives, and one that fails leaves the others alone.
+    fn generate_all<'a>(&self, work: &mut dyn Work<'a, Self::Error>) {
+        let mut number = 0;
+        while let Some(request) = work.next() {
+            if work.reply(number, self.generate(request)).is_break() {
+                return;
+            }
+            number += 1;
+        }
+    }
 
     /// Tokens that `messages` take once rendered, for budgets and for `memextract windows`.
     ///

@@ -10,12 +10,12 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, value_parser};
 use mem_cli::{
     device::MachineArgs,
     exit_code,
     extract::{
-        self, Loaded, Output, Problems, Summary,
+        self, Output, Problems, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
     models::{model_name, resolve_model},
@@ -50,6 +50,10 @@ struct Arguments {
     output: OutputArgs,
     #[command(flatten)]
     machine: MachineArgs,
+    /// Windows that are decoded together; the records do not depend on it
+    /// [default: by cores and free memory, on a processor at most 32]
+    #[arg(long, value_name = "COUNT", help_heading = "Machine", value_parser = value_parser!(u16).range(1..=MOST_ROWS))]
+    rows: Option<u16>,
     /// Write the summary as JSON: to standard output, or to standard error where the records go there
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -66,6 +70,9 @@ enum Command {
         json: bool,
     },
 }
+
+/// More than a device gains by, and their caches still have a size that can be computed.
+const MOST_ROWS: i64 = 1024;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -123,15 +130,9 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         adapter: arguments.input.adapter.clone(),
         device,
         compute,
+        rows: arguments.rows.map(usize::from),
     };
-    let load = || {
-        let generator = LocalGenerator::load(&options)?;
-        let context_tokens = Some(generator.context_length());
-        Ok(Loaded {
-            generator,
-            context_tokens,
-        })
-    };
+    let load = || Ok(LocalGenerator::load(&options)?);
     listen_for_interrupts();
     let summary = job.run(load, &INTERRUPTED, &mut io::stdout().lock())?;
     print_summary(&summary, arguments)?;

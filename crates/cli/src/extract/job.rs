@@ -16,25 +16,24 @@ use super::{
     args::{InputArgs, OutputArgs},
     fingerprint::adapter_state,
     inputs::{Inputs, Problems},
-    journal::{Entry, Journal},
-    output::{replace, write_lines},
-    progress::Progress,
+    journal::Journal,
+    output::replace,
+    run::Run,
     settings::Settings,
-    window::{Loaded, Task},
 };
 
 /// A checked run.
 pub struct Job {
-    settings: Settings,
+    pub(super) settings: Settings,
     output: Output,
-    layout: Layout,
-    max_new_tokens: usize,
-    windows: Vec<Window>,
+    pub(super) layout: Layout,
+    pub(super) max_new_tokens: usize,
+    pub(super) windows: Vec<Window>,
     problems: Problems,
-    journal: Option<Journal>,
+    pub(super) journal: Option<Journal>,
     fingerprint: Fingerprint,
     /// Outcomes by position in `windows`.
-    outcomes: BTreeMap<usize, Outcome>,
+    pub(super) outcomes: BTreeMap<usize, Outcome>,
 }
 
 /// Checks the output, reads the inputs and cuts the windows.
@@ -103,22 +102,24 @@ impl Job {
         (self.windows.len(), self.outcomes.len())
     }
 
-    /// Extracts from every window that is left, then writes the output. `load` is not called if none is
-    /// left. `interrupted` ends the run at the next token.
+    /// Extracts from every window that is left, several at once where the generator does that, then writes the
+    /// output. `load` is not called if none is left. `interrupted` ends the run at the next token.
     ///
     /// # Errors
     /// When the model cannot be loaded or something cannot be written. A failed window is no error.
     pub fn run<G: Generator>(
         mut self,
-        load: impl FnOnce() -> anyhow::Result<Loaded<G>>,
+        load: impl FnOnce() -> anyhow::Result<G>,
         interrupted: &AtomicBool,
         stdout: &mut dyn Write,
     ) -> anyhow::Result<Summary> {
         let started = Instant::now();
         let resumed = self.outcomes.len();
         if resumed < self.windows.len() {
-            let loaded = load()?;
-            self.run_windows(&loaded, interrupted, stdout)?;
+            let generator = load()?;
+            let mut run = Run::start(&mut self, interrupted, stdout);
+            generator.generate_all(&mut run);
+            run.end()?;
         }
         let mut summary = self.summary(resumed);
         self.finish(&mut summary, stdout)?;
@@ -132,40 +133,6 @@ impl Job {
         if let Some(journal) = &mut self.journal {
             journal.write_to(file);
         }
-    }
-
-    fn run_windows<G: Generator>(
-        &mut self,
-        loaded: &Loaded<G>,
-        interrupted: &AtomicBool,
-        stdout: &mut dyn Write,
-    ) -> Result<(), Error> {
-        let mut progress = Progress::start(self.windows.len(), self.outcomes.len());
-        for (position, window) in self.windows.iter().enumerate() {
-            if self.outcomes.contains_key(&position) {
-                continue;
-            }
-            let task = Task {
-                window,
-                instruction: self.settings.instruction,
-                max_new_tokens: self.max_new_tokens,
-                interrupted,
-            };
-            let outcome = task.run(loaded, &|characters| progress.growing(characters));
-            let Some(outcome) = outcome else { break };
-            progress.window(&window.transcript_id, window.index, &outcome);
-            let entry = Entry { position, outcome };
-            match (&mut self.journal, &entry.outcome) {
-                (Some(journal), _) => journal.append(&entry)?,
-                (None, Outcome::Done(done)) if self.layout == Layout::Jsonl => {
-                    write_lines(stdout, &done.records).map_err(Error::Stdout)?;
-                }
-                (None, _) => {}
-            }
-            self.outcomes.insert(position, entry.outcome);
-        }
-        progress.end();
-        Ok(())
     }
 
     fn summary(&self, resumed: usize) -> Summary {

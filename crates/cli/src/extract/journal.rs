@@ -1,7 +1,7 @@
 //! What a run has done so far, beside its output, so that a killed run can be resumed.
 //!
 //! `FILE.partial` is JSONL: a header with the run's [`Fingerprint`], then one [`Entry`] a window, on disk
-//! before the next window starts. The output itself is assembled from it at the end, in input order, which
+//! as soon as the window is done, in the order in which they end. The output itself is assembled from it at the end, in input order, which
 //! is why a resumed run ends with the same bytes. A line that a kill cut short is dropped.
 
 use std::{

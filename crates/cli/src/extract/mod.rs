@@ -13,7 +13,6 @@ pub use self::{
     report::{FailedWindow, Summary, Windows},
     sessions::Sessions,
     show::{CountTokens, show},
-    window::Loaded,
 };
 use self::{
     error::with_causes,
@@ -31,6 +30,7 @@ mod outcome;
 mod output;
 mod progress;
 mod report;
+mod run;
 mod sessions;
 mod settings;
 mod show;

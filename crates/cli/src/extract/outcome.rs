@@ -44,7 +44,8 @@ pub(super) struct Cost {
     pub(super) prompt_tokens: usize,
     /// Tokens generated.
     pub(super) new_tokens: usize,
-    /// Wall-clock time.
+    /// The window's share of the wall-clock time: an instant in which several windows are in work counts for each in
+    /// equal parts, so that the shares of all windows add up to the time that they took together.
     pub(super) seconds: f64,
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Progress {
     total: usize,
     left: usize,
     records: usize,
+    /// Windows in work.
+    rows: usize,
     /// Windows of this run and what they took; those taken over from an earlier one do not count.
     windows: usize,
     spent: Cost,
@@ -29,19 +31,17 @@ impl Progress {
             total,
             left: total - resumed,
             records: 0,
+            rows: 0,
             windows: 0,
             spent: Cost::default(),
         }
     }
 
-    /// A reply is growing: `characters` so far.
-    pub(super) fn growing(&self, characters: usize) {
+    /// So many windows are in work.
+    pub(super) fn rows(&mut self, rows: usize) {
+        self.rows = rows;
         if let Some(bar) = &self.bar {
-            bar.set_message(format!(
-                "{}; this one: {}",
-                self.state(),
-                count(characters, "character")
-            ));
+            bar.set_message(self.state());
         }
     }
 
@@ -66,7 +66,6 @@ impl Progress {
         match &self.bar {
             Some(bar) => {
                 bar.inc(1);
-                bar.set_message(self.state());
                 if !outcome.is_done() {
                     bar.println(visible(&line()));
                 }
@@ -82,9 +81,10 @@ impl Progress {
         }
     }
 
-    /// Records, speed and time left.
+    /// Windows in work, records, speed and time left. Speed is that of all rows together: each window counts with its
+    /// share of the time.
     fn state(&self) -> String {
-        let mut state = count(self.records, "record");
+        let mut state = format!("{} in work, {}", self.rows, count(self.records, "record"));
         if self.windows > 0 && self.spent.seconds > 0.0 {
             let left_seconds = self.spent.seconds / self.windows as f64 * self.left as f64;
             let speed = self.spent.new_tokens as f64 / self.spent.seconds;
@@ -187,11 +187,15 @@ mod tests {
             total: 10,
             left: 4,
             records: 0,
+            rows: 3,
             windows: 0,
             spent: Cost::default(),
         };
-        assert_eq!(progress.state(), "0 records");
+        assert_eq!(progress.state(), "3 in work, 0 records");
         progress.window("t", 6, &done(20.0, Finish::End, false));
-        assert_eq!(progress.state(), "0 records, 21.6 tokens/s, 1 min 0 s left");
+        assert_eq!(
+            progress.state(),
+            "3 in work, 0 records, 21.6 tokens/s, 1 min 0 s left"
+        );
     }
 }

@@ -1,13 +1,10 @@
 //! One window: prompt, reply, records.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mem_schema::{
     extraction::{OverlapPolicy, read_reply},
-    generator::{Finish, Generator, Reply, Request, Sampling},
+    generator::{Finish, Reply, Request, Sampling},
     prompt::extraction_messages,
     repetition::repeats_record,
     reply_schema::reply_schema,
@@ -17,14 +14,6 @@ use mem_schema::{
 
 use super::{Cost, Done, Failed, Outcome, with_causes};
 
-/// A generator with what it does not tell by itself.
-pub struct Loaded<G> {
-    /// Continues conversations.
-    pub generator: G,
-    /// Tokens that prompt and reply may take together, where known.
-    pub context_tokens: Option<usize>,
-}
-
 /// What to do with one window.
 pub(super) struct Task<'a> {
     pub(super) window: &'a Window,
@@ -33,89 +22,49 @@ pub(super) struct Task<'a> {
     pub(super) interrupted: &'a AtomicBool,
 }
 
-impl Task<'_> {
-    /// Extracts from the window; none if it was interrupted. `growing` hears the reply's length in characters.
-    pub(super) fn run<G: Generator>(
-        &self,
-        loaded: &Loaded<G>,
-        growing: &(dyn Fn(usize) + Sync),
-    ) -> Option<Outcome> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            return None;
+impl<'a> Task<'a> {
+    /// Asks for the window's memories; the reply is ended where the model repeats itself, or by an interruption.
+    pub(super) fn request(&self) -> Request<'a> {
+        let interrupted = self.interrupted;
+        let stop = move |text: &str| interrupted.load(Ordering::Relaxed) || repeats_record(text);
+        Request {
+            messages: extraction_messages(self.window, self.instruction),
+            schema: Some(reply_schema(self.window)),
+            max_new_tokens: self.max_new_tokens,
+            sampling: Sampling::Greedy,
+            stop: Some(Box::new(stop)),
         }
-        let started = Instant::now();
-        let reply = self.generate(loaded, growing);
+    }
+
+    /// What the reply amounts to; none if an interruption may have ended it. `seconds` are those of [`Cost`].
+    pub(super) fn outcome<E>(&self, reply: Result<Reply, E>, seconds: f64) -> Option<Outcome>
+    where
+        E: std::error::Error + 'static,
+    {
         let ended_by_itself = |reply: &Reply| reply.finish != Finish::Stopped;
         if self.interrupted.load(Ordering::Relaxed) && !reply.as_ref().is_ok_and(ended_by_itself) {
             return None;
         }
-        let seconds = started.elapsed().as_secs_f64();
-        let (result, cost) = match reply {
-            Ok(reply) => {
-                let Reply {
-                    prompt_tokens,
-                    new_tokens,
-                    ..
-                } = reply;
-                (
-                    self.read(&reply),
-                    Cost {
-                        prompt_tokens,
-                        new_tokens,
-                        seconds,
-                    },
-                )
-            }
-            Err(reason) => (
-                Err(reason),
-                Cost {
-                    seconds,
-                    ..Cost::default()
-                },
-            ),
+        let mut cost = Cost {
+            seconds,
+            ..Cost::default()
         };
-        Some(match result {
-            Ok(done) => Outcome::Done(Done { cost, ..done }),
+        let done = match reply {
+            Ok(reply) => {
+                cost.prompt_tokens = reply.prompt_tokens;
+                cost.new_tokens = reply.new_tokens;
+                self.read(&reply, cost)
+            }
+            Err(error) => Err(with_causes(&error)),
+        };
+        Some(match done {
+            Ok(done) => Outcome::Done(done),
             Err(reason) => Outcome::Failed(Failed { reason, cost }),
         })
     }
 
-    fn generate<G: Generator>(
-        &self,
-        loaded: &Loaded<G>,
-        growing: &(dyn Fn(usize) + Sync),
-    ) -> Result<Reply, String> {
-        let messages = extraction_messages(self.window, self.instruction);
-        if let Some(context_tokens) = loaded.context_tokens {
-            let prompt_tokens = loaded
-                .generator
-                .count_tokens(&messages)
-                .map_err(|error| with_causes(&error))?;
-            if prompt_tokens >= context_tokens {
-                return Err(format!(
-                    "the prompt takes {prompt_tokens} tokens and the model's context has {context_tokens}: lower `--window`"
-                ));
-            }
-        }
-        let stop = |text: &str| {
-            growing(text.chars().count());
-            self.interrupted.load(Ordering::Relaxed) || repeats_record(text)
-        };
-        let request = Request {
-            messages: &messages,
-            schema: Some(&reply_schema(self.window)),
-            max_new_tokens: self.max_new_tokens,
-            sampling: Sampling::Greedy,
-            stop: Some(&stop),
-        };
-        loaded
-            .generator
-            .generate(&request)
-            .map_err(|error| with_causes(&error))
-    }
-
     /// Reads a reply; an error where it holds no memories, with what to do about it.
-    fn read(&self, reply: &Reply) -> Result<Done, String> {
+    fn read(&self, reply: &Reply, cost: Cost) -> Result<Done, String> {
         let Some(read) = read_reply(&reply.text, self.window, OverlapPolicy::Strict) else {
             return Err(match reply.finish {
                 Finish::Length => format!(
@@ -130,7 +79,7 @@ impl Task<'_> {
             drops: read.drops,
             salvaged: read.salvaged,
             finish: reply.finish,
-            cost: Cost::default(),
+            cost,
         })
     }
 }

@@ -3,14 +3,14 @@
 use std::{cell::Cell, fs, io, path::PathBuf, sync::atomic::AtomicBool};
 
 use clap::Parser;
-use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request};
+use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request, Work};
 use tempfile::TempDir;
 
 mod resume;
 mod runs;
 
 use super::{
-    Error, Job, Loaded, Summary,
+    Error, Job, Summary,
     args::{InputArgs, OutputArgs},
     prepare,
 };
@@ -31,6 +31,8 @@ type Answer<'a> = &'a dyn Fn(usize, &Request<'_>) -> Option<Result<Reply, io::Er
 #[derive(Default)]
 struct Fake<'a> {
     calls: Cell<usize>,
+    /// Takes so many requests together and replies to the last of them first; 0 is one by one.
+    together: usize,
     answer: Option<Answer<'a>>,
 }
 
@@ -46,12 +48,32 @@ impl<'a> Fake<'a> {
 impl Generator for Fake<'_> {
     type Error = io::Error;
 
-    fn generate(&self, request: &Request<'_>) -> Result<Reply, io::Error> {
+    fn generate(&self, request: Request<'_>) -> Result<Reply, io::Error> {
+        let request = &request;
         let call = self.calls.replace(self.calls.get() + 1);
         if let Some(answered) = self.answer.and_then(|answer| answer(call, request)) {
             return answered;
         }
         Ok(reply(&memories(&[&last_message(request)]), Finish::End))
+    }
+
+    fn generate_all<'w>(&self, work: &mut dyn Work<'w, io::Error>) {
+        let mut number = 0;
+        loop {
+            let requests: Vec<_> = (0..self.together.max(1))
+                .map_while(|_| work.next())
+                .collect();
+            if requests.is_empty() {
+                return;
+            }
+            let numbered: Vec<_> = (number..).zip(requests).collect();
+            number += numbered.len();
+            for (number, request) in numbered.into_iter().rev() {
+                if work.reply(number, self.generate(request)).is_break() {
+                    return;
+                }
+            }
+        }
     }
 
     fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize, io::Error> {
@@ -144,13 +166,7 @@ impl Place {
         let mut job = self.prepare(line)?;
         job.begin("fake")?;
         let mut stdout = Vec::new();
-        let loaded = || {
-            Ok(Loaded {
-                generator: fake,
-                context_tokens: None,
-            })
-        };
-        let summary = job.run(loaded, stop, &mut stdout)?;
+        let summary = job.run(|| Ok(fake), stop, &mut stdout)?;
         Ok((summary, String::from_utf8(stdout)?))
     }
 
@@ -203,8 +219,12 @@ impl Place {
 impl Generator for &Fake<'_> {
     type Error = io::Error;
 
-    fn generate(&self, request: &Request<'_>) -> Result<Reply, io::Error> {
+    fn generate(&self, request: Request<'_>) -> Result<Reply, io::Error> {
         (**self).generate(request)
+    }
+
+    fn generate_all<'w>(&self, work: &mut dyn Work<'w, io::Error>) {
+        (**self).generate_all(work);
     }
 
     fn count_tokens(&self, messages: &[ChatMessage]) -> Result<usize, io::Error> {

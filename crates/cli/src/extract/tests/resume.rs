@@ -84,7 +84,10 @@ fn an_interrupted_run_keeps_its_windows_and_leaves_the_output_alone() {
     let interrupt = |call, request: &Request<'_>| {
         (call == 2).then(|| {
             stop.store(true, Ordering::Relaxed);
-            assert!(request.stop.unwrap()("{"), "the reply ends at once");
+            assert!(
+                request.stop.as_ref().unwrap()("{"),
+                "the reply ends at once"
+            );
             Ok(reply("{", Finish::Stopped))
         })
     };
@@ -100,6 +103,37 @@ fn an_interrupted_run_keeps_its_windows_and_leaves_the_output_alone() {
     assert_eq!(summary.exit_code(), 130);
     assert_eq!(place.read("out.jsonl"), "from before");
     assert_resumes(&place, 2, &whole);
+}
+
+#[test]
+fn of_windows_in_work_together_those_that_ended_are_kept() {
+    let place = Place::new();
+    place.run(BOTH, &Fake::default()).unwrap();
+    let whole = place.read("out.jsonl");
+    let stop = AtomicBool::new(false);
+    let interrupt = |call, request: &Request<'_>| {
+        (call == 1).then(|| {
+            stop.store(true, Ordering::Relaxed);
+            assert!(
+                request.stop.as_ref().unwrap()("{"),
+                "the reply ends at once"
+            );
+            Ok(reply("{", Finish::Stopped))
+        })
+    };
+    let fake = || Fake {
+        together: 3,
+        ..Fake::answering(&interrupt)
+    };
+    let (summary, _) = place.run_until(BOTH, &fake(), &stop).unwrap();
+    // The third window was done, the second stopped; the first had its whole reply when it was asked to stop.
+    assert_eq!((summary.windows.done, summary.exit_code()), (2, 130));
+    assert_resumes(&place, 2, &whole);
+
+    stop.store(false, Ordering::Relaxed);
+    let (_, stdout) = place.run_until("ada.txt ben.txt", &fake(), &stop).unwrap();
+    let lines: Vec<_> = whole.lines().collect();
+    assert_eq!(stdout.lines().collect::<Vec<_>>(), [lines[0], lines[2]]);
 }
 
 #[test]
@@ -152,14 +186,8 @@ fn a_full_disk_is_told_and_the_journal_is_kept() {
     if let Ok(file) = full(Path::new("/dev/full")) {
         job.journal_to(file);
         let fake = Fake::default();
-        let loaded = || {
-            Ok(Loaded {
-                generator: &fake,
-                context_tokens: None,
-            })
-        };
         let error = job
-            .run(loaded, &AtomicBool::new(false), &mut Vec::new())
+            .run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new())
             .err()
             .unwrap();
         insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");

@@ -33,6 +33,64 @@ fn records_come_in_input_order_one_a_line() {
     assert_eq!(stdout, place.read("out.jsonl"));
 }
 
+/// Standard output that counts its lines.
+struct Lines(std::rc::Rc<Cell<usize>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.0.set(self.0.get() + lines);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn windows_that_end_in_any_order_come_out_in_input_order() {
+    let place = Place::new();
+    place.run(BOTH, &Fake::default()).unwrap();
+    let whole = place.read("out.jsonl");
+    for together in 2..=5 {
+        let fake = || Fake {
+            together,
+            ..Fake::default()
+        };
+        let (summary, _) = place.run(BOTH, &fake()).unwrap();
+        assert_eq!(
+            (summary.exit_code(), place.read("out.jsonl")),
+            (0, whole.clone())
+        );
+        let (_, stdout) = place.run("ada.txt ben.txt", &fake()).unwrap();
+        assert_eq!(stdout, whole);
+    }
+}
+
+#[test]
+fn records_are_printed_as_soon_as_all_before_them_are() {
+    let place = Place::new();
+    let lines = std::rc::Rc::new(Cell::new(0));
+    let seen = std::cell::RefCell::new(Vec::new());
+    let look = |_, _: &Request<'_>| {
+        seen.borrow_mut().push(lines.get());
+        None
+    };
+    let fake = Fake {
+        together: 3,
+        ..Fake::answering(&look)
+    };
+    let mut job = place.prepare("ada.txt ben.txt").unwrap();
+    job.begin("fake").unwrap();
+    let mut stdout = Lines(lines.clone());
+    let summary = job.run(|| Ok(&fake), &AtomicBool::new(false), &mut stdout);
+    // Windows 2, 1 and 0 end first, then 3: what is printed when each of them is asked for.
+    assert_eq!((seen.take(), lines.get()), (vec![0, 0, 0, 3], 4));
+    let summary = summary.unwrap();
+    assert!(summary.generating_seconds <= summary.seconds, "{summary:?}");
+}
+
 #[test]
 fn where_every_window_fails_nothing_is_written() {
     let place = Place::new();
@@ -57,7 +115,7 @@ fn odd_replies_are_salvaged_counted_or_refused() {
         Some(Ok(match call {
             0 => reply(&cut, Finish::Length),
             1 => {
-                assert!(request.stop.unwrap()(&twice));
+                assert!(request.stop.as_ref().unwrap()(&twice));
                 reply(&twice, Finish::Stopped)
             }
             2 => reply(
@@ -76,30 +134,6 @@ fn odd_replies_are_salvaged_counted_or_refused() {
     written: out.jsonl
     kept: 3 windows in `out.jsonl.partial`; run again with `--resume` for the rest
     ");
-}
-
-#[test]
-fn a_prompt_that_does_not_fit_says_which_flag_to_lower() {
-    let place = Place::new();
-    let mut job = place.prepare("ada.txt").unwrap();
-    job.begin("fake").unwrap();
-    let fake = Fake::default();
-    let loaded = || {
-        Ok(Loaded {
-            generator: &fake,
-            context_tokens: Some(5),
-        })
-    };
-    let summary = job
-        .run(loaded, &AtomicBool::new(false), &mut Vec::new())
-        .unwrap();
-    assert_eq!((summary.windows.failed, fake.calls.get()), (3, 0));
-    assert!(
-        summary.failed[0]
-            .reason
-            .ends_with("the model's context has 5: lower `--window`"),
-        "{summary}"
-    );
 }
 
 #[test]
