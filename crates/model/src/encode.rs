@@ -37,6 +37,31 @@ impl ChatEncoder {
         self.tokenizer.encode_rendered(&rendered, mark)
     }
 
+    /// How many of the ids `prompt` of `messages` other prompts have too that begin with the same messages and, in the
+    /// last, the same `shared_bytes`. It depends on this prompt alone; a few ids short of the limit, where texts that
+    /// go on differently may be cut into tokens differently.
+    ///
+    /// # Errors
+    /// As for [`ChatEncoder::encode_prompt`].
+    pub fn shared_ids(
+        &self,
+        messages: &[ChatMessage],
+        shared_bytes: usize,
+        prompt: &[u32],
+    ) -> Result<usize> {
+        let mut messages = messages.to_vec();
+        let Some(last) = messages.last_mut() else {
+            return Ok(0);
+        };
+        match last.content.get(..shared_bytes) {
+            Some(shared) => last.content = shared.to_owned(),
+            None => last.content.clear(),
+        }
+        let shared = self.encode_prompt(&messages)?;
+        let common = shared.iter().zip(prompt).take_while(|(a, b)| a == b);
+        Ok(common.count().saturating_sub(4) / 16 * 16)
+    }
+
     /// A training example: the ids of [`ChatEncoder::encode_prompt`], then the answer and
     /// `<|im_end|>`.
     ///

@@ -214,7 +214,10 @@ impl Product<'_> {
     /// The CPU has AVX-512 F; `a` and `c` (from column `at` on) have `R` rows.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f")]
-    #[expect(clippy::needless_range_loop, reason = "one index runs over several arrays")]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "one index runs over several arrays"
+    )]
     unsafe fn wide<const R: usize>(
         &self,
         at: usize,

@@ -191,7 +191,10 @@ impl<S: Source> Job<'_, S> {
     /// As for [`Self::run_avx512`], for `R` rows and `O` outputs.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw")]
-    #[expect(clippy::needless_range_loop, reason = "one index runs over several arrays")]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "one index runs over several arrays"
+    )]
     unsafe fn tile<const R: usize, const O: usize>(&self, row: usize, output: usize) {
         use std::arch::x86_64::*;
         let x: [&[f32]; R] =

@@ -237,6 +237,7 @@ fn request(seed: u64) -> Request<'static> {
     });
     Request {
         messages,
+        shared_bytes: 0,
         schema,
         max_new_tokens: [0, 1, 7, 60, 200][rng.random_range(0..5)].max(seed as usize % 3 * 50),
         sampling,
@@ -435,6 +436,7 @@ fn the_real_model_replies_as_in_the_plain_loop() {
         let window = window(index);
         Request {
             messages: extraction_messages(&window, Instruction::Short),
+            shared_bytes: 0,
             schema: Some(reply_schema(&window)),
             max_new_tokens: 160,
             sampling: Sampling::Greedy,

@@ -35,6 +35,9 @@ pub enum Sampling {
 pub struct Request<'a> {
     /// Conversation so far; the reply is the next assistant message.
     pub messages: Vec<ChatMessage>,
+    /// Bytes that the last message begins with and other requests too, such as an instruction, so that what they have in
+    /// common is computed once; 0 where only what precedes the last message is the same. Changes no reply.
+    pub shared_bytes: usize,
     /// JSON schema that the reply must satisfy; `None` leaves it free.
     pub schema: Option<serde_json::Value>,
     /// Reply is cut after this many tokens.

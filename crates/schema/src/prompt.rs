@@ -50,16 +50,27 @@ const SHORT_DIALOGUE: &str = "Extract the lasting memories in this conversation 
 const SHORT_ASSISTANT: &str = "Extract the lasting memories about the user in these messages as JSON, in their \
     language. Use dates for times.";
 
-fn long_text(window: &Window) -> String {
-    let (material, selection) = match window.kind {
+/// Bytes of the last message of [`extraction_messages`] that are the same for every window of the kind.
+pub fn shared_bytes(kind: Kind, instruction: Instruction) -> usize {
+    match instruction {
+        Instruction::Short => 0,
+        Instruction::Long => long_instruction(kind).len(),
+    }
+}
+
+fn long_instruction(kind: Kind) -> String {
+    let (material, selection) = match kind {
         Kind::Dialogue => (LONG_DIALOGUE, SELECT_DIALOGUE),
         Kind::Assistant => (LONG_ASSISTANT, SELECT_ASSISTANT),
     };
+    format!("{material}\n{SHAPE}\n{TYPES}\n{selection}\n{FIELDS}\n{TIMES}\n")
+}
+
+fn long_text(window: &Window) -> String {
+    let instruction = long_instruction(window.kind);
     let overlap = overlap_block(window);
     let messages = window.text(WindowStyle::Reference);
-    format!(
-        "{material}\n{SHAPE}\n{TYPES}\n{selection}\n{FIELDS}\n{TIMES}\n{overlap}Messages:\n{messages}\n\nJSON:"
-    )
+    format!("{instruction}{overlap}Messages:\n{messages}\n\nJSON:")
 }
 
 /// What messages repeated from the window before are for; nothing in the first window.

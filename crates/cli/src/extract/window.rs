@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mem_schema::{
     extraction::{OverlapPolicy, read_reply},
     generator::{Finish, Reply, Request, Sampling},
-    prompt::extraction_messages,
+    prompt::{extraction_messages, shared_bytes},
     repetition::repeats_record,
     reply_schema::reply_schema,
     tuning::Instruction,
@@ -29,6 +29,7 @@ impl<'a> Task<'a> {
         let stop = move |text: &str| interrupted.load(Ordering::Relaxed) || repeats_record(text);
         Request {
             messages: extraction_messages(self.window, self.instruction),
+            shared_bytes: shared_bytes(self.window.kind, self.instruction),
             schema: Some(reply_schema(self.window)),
             max_new_tokens: self.max_new_tokens,
             sampling: Sampling::Greedy,

@@ -16,9 +16,8 @@ use super::LocalGenerator;
 use super::prefix::Prefix;
 use super::row::Row;
 
-/// Tokens of prompts that are computed at once: bounds the memory of activations, and how long rows that decode wait
-/// for one that enters.
-pub(super) const STEP_TOKENS: usize = 512;
+/// Tokens of a prompt that are computed at once: bounds the memory of activations.
+pub(super) const PART_TOKENS: usize = 512;
 
 /// Works until `work` is done or breaks off.
 pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>) {
@@ -27,10 +26,7 @@ pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>
     let mut prefix = Prefix::new(model);
     let mut handed_out = 0;
     let mut more = true;
-    // The prompt that entered last: a neighbour of the next.
-    let mut last_prompt: Vec<u32> = Vec::new();
     loop {
-        let first_new = rows.len();
         while more && rows.len() < generator.rows {
             let Some(request) = work.next() else {
                 more = false;
@@ -49,31 +45,32 @@ pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>
         if rows.is_empty() && !more {
             return;
         }
-        enter(model, &mut rows, first_new, &mut prefix, &mut last_prompt);
-        step(model, &mut rows);
+        read(model, &mut rows, &mut prefix);
+        decode(model, &mut rows);
         if report(&mut rows, work).is_break() {
             return;
         }
     }
 }
 
-/// Gives the rows from `first_new` on what is computed of their prompts already.
-fn enter(
-    model: &Model,
-    rows: &mut [Row<'_>],
-    first_new: usize,
-    prefix: &mut Prefix,
-    last_prompt: &mut Vec<u32>,
-) {
-    for at in first_new..rows.len() {
-        let prompt = rows[at].prompt().to_vec();
-        let next = rows.get(at + 1).map(|row| row.prompt());
-        let neighbours = next.into_iter().chain([last_prompt.as_slice()]);
-        match prefix.start(model, &prompt, neighbours) {
-            Ok(cache) => rows[at].cache = cache,
-            Err(error) => rows[at].end = Some(Err(error)),
+/// Reads the openings of rows that have just entered, each by itself and cut where it alone says, so that its numbers do
+/// not depend on what else is read.
+fn read(model: &Model, rows: &mut [Row<'_>], prefix: &mut Prefix) {
+    for row in rows.iter_mut().filter(|row| row.reads()) {
+        while row.end.is_none() && row.reads() {
+            let mut part = || -> Result<()> {
+                prefix.lend(row)?;
+                row.plan();
+                if row.fed() > 0 {
+                    compute(model, &mut [&mut *row], Pass::Prefill)?;
+                    prefix.keep(row)?;
+                }
+                Ok(())
+            };
+            if let Err(error) = part() {
+                row.end = Some(Err(error));
+            }
         }
-        *last_prompt = prompt;
     }
 }
 
@@ -88,24 +85,20 @@ fn report<'a>(rows: &mut Vec<Row<'_>>, work: &mut dyn Work<'a, Error>) -> Contro
     ControlFlow::Continue(())
 }
 
-/// One pass of the model over what the rows have to feed, and their choices.
-fn step(model: &Model, rows: &mut [Row<'_>]) {
-    // Rows that decode come first; prompts share what is left, in the order in which they came.
-    let (decoding, reading): (Vec<_>, Vec<_>) = rows
-        .iter_mut()
-        .filter(|row| row.end.is_none())
-        .partition(|row| !row.reads());
-    let mut budget = STEP_TOKENS;
-    let mut rows: Vec<&mut Row<'_>> = decoding.into_iter().chain(reading).collect();
-    for row in &mut rows {
-        row.plan(budget);
-        budget -= row.fed();
-    }
-    rows.retain(|row| row.fed() > 0);
+/// One pass of the model over what all rows have to feed, and their choices.
+fn decode(model: &Model, rows: &mut [Row<'_>]) {
+    let mut rows: Vec<_> = rows.iter_mut().filter(|row| row.end.is_none()).collect();
     if rows.is_empty() {
         return;
     }
-    if let Err(error) = model.device().with_context(|| compute(model, &mut rows)) {
+    let count = rows.len();
+    rows.par_iter_mut().for_each(|row| {
+        row.plan();
+        if let Err(error) = row.draft(count) {
+            row.end = Some(Err(error));
+        }
+    });
+    if let Err(error) = compute(model, &mut rows, Pass::Decode) {
         // All of them took part: each reports it.
         let message = error.to_string();
         let mut error = Some(error);
@@ -116,36 +109,19 @@ fn step(model: &Model, rows: &mut [Row<'_>]) {
     }
 }
 
-/// `rows` holds those that decode before those that read.
-fn compute(model: &Model, rows: &mut [&mut Row<'_>]) -> Result<()> {
-    let decodes = |row: &Row<'_>| row.chooses() && !row.reads();
-    let choosing = rows.iter().filter(|row| decodes(row)).count();
-    rows.par_iter_mut()
-        .filter(|row| decodes(row))
-        .for_each(|row| {
-            if let Err(error) = row.draft(choosing) {
-                row.end = Some(Err(error));
-            }
-        });
-    let decoding = rows.iter().filter(|row| !row.reads()).count();
-    let decoded = Feed::of(&rows[..decoding]);
-    let read = Feed::of(&rows[decoding..]);
+/// Feeds what the rows have planned and lets those choose whose known tokens are then all computed.
+fn compute(model: &Model, rows: &mut [&mut Row<'_>], pass: Pass) -> Result<()> {
+    let feed = Feed::of(rows);
     // Logits of each row.
     let counts: Vec<usize> = rows.iter().map(|row| row.wanted().len()).collect();
     let (mut caches, masks): (Vec<_>, Vec<_>) = rows.iter_mut().map(|row| row.split()).unzip();
     // The grammars work beside the model, which stays on this thread, where its device is open.
     let logits = rayon::in_place_scope(|scope| -> Result<Option<Tensor>> {
         scope.spawn(move |_| masks.into_par_iter().for_each(|masks| masks.run()));
-        let (for_decoded, for_read) = caches.split_at_mut(decoding);
-        let hidden = [
-            decoded.hidden(model, for_decoded, Pass::Decode)?,
-            read.hidden(model, for_read, Pass::Prefill)?,
-        ];
-        let hidden: Vec<Tensor> = hidden.into_iter().flatten().collect();
-        if hidden.is_empty() {
+        let Some(hidden) = feed.hidden(model, &mut caches, pass)? else {
             return Ok(None);
-        }
-        let logits = model.logits(&Tensor::cat(&hidden, 0)?, Pass::Decode)?;
+        };
+        let logits = model.logits(&hidden, Pass::Decode)?;
         let logits = logits.to_dtype(DType::F32)?.to_device(&Device::Cpu)?;
         Ok(Some(logits))
     })?;
@@ -203,9 +179,6 @@ impl Feed {
         caches: &mut [&mut KvCache],
         pass: Pass,
     ) -> Result<Option<Tensor>> {
-        if self.ids.is_empty() {
-            return Ok(None);
-        }
         let hidden = model.hidden(&self.ids, &self.lens, Some(caches), pass)?;
         if self.wanted.is_empty() {
             return Ok(None);

@@ -12,7 +12,7 @@ use crate::tokenizer::{TextStream, Tokenizer};
 
 use super::LocalGenerator;
 use super::draft::{Acceptance, guess};
-use super::prefix::common;
+use super::engine::PART_TOKENS;
 
 /// A reply between its request and its end. Each step it feeds known tokens that are not computed yet and, once
 /// those are the last, drafts behind them; see [`Row::plan`].
@@ -31,6 +31,8 @@ pub(super) struct Row<'a> {
     /// Prompt and reply so far.
     tokens: Vec<u32>,
     prompt_tokens: usize,
+    /// Tokens at the beginning that other prompts share: a cut between parts of the opening.
+    shared: usize,
     /// Tokens known before the first choice: the prompt and what the grammar forces after it.
     opening: usize,
     /// Most tokens that the reply can have.
@@ -62,6 +64,10 @@ impl<'a> Row<'a> {
                 context,
             });
         }
+        let shared =
+            generator
+                .encoder
+                .shared_ids(&request.messages, request.shared_bytes, &tokens)?;
         let grammar = request
             .schema
             .map(|schema| generator.constraint(&schema))
@@ -76,6 +82,7 @@ impl<'a> Row<'a> {
             grammar,
             acceptance: Acceptance::new(),
             prompt_tokens: tokens.len(),
+            shared: shared.min(tokens.len() - 1),
             opening: 0,
             room: request.max_new_tokens.min(context - tokens.len()),
             tokens,
@@ -90,13 +97,13 @@ impl<'a> Row<'a> {
         Ok(row)
     }
 
-    /// Tokens of the prompt.
-    pub(super) fn prompt(&self) -> &[u32] {
-        &self.tokens[..self.prompt_tokens]
+    /// The tokens at the beginning that other prompts share.
+    pub(super) fn shared(&self) -> &[u32] {
+        &self.tokens[..self.shared]
     }
 
     /// Whether it has not read all of its opening yet. What is computed of an opening and what of a reply may differ
-    /// in rounding, so they must not depend on where steps end.
+    /// in rounding, and so may differently cut parts of an opening: the cuts depend on the row alone.
     pub(super) fn reads(&self) -> bool {
         self.cache.len() < self.opening
     }
@@ -106,15 +113,24 @@ impl<'a> Row<'a> {
         self.tokens.len() - self.cache.len()
     }
 
-    /// Sets how many known tokens this step feeds, at most `budget`. A row that is still reading asks here whether it
-    /// should stop.
-    pub(super) fn plan(&mut self, budget: usize) {
-        self.fed = self.pending().min(budget);
+    /// Sets which known tokens this step feeds: all, or the next part of the opening. A row that is still reading asks
+    /// here whether it should stop.
+    pub(super) fn plan(&mut self) {
         self.drafts.clear();
         self.masks.clear();
-        if self.reads() && self.wants_to_stop() {
-            self.end = Some(Ok(Finish::Stopped));
-            self.fed = 0;
+        self.fed = self.pending();
+        if self.reads() {
+            let at = self.cache.len();
+            let (start, end) = match at < self.shared {
+                true => (0, self.shared),
+                false => (self.shared, self.opening),
+            };
+            let part = start + ((at - start) / PART_TOKENS + 1) * PART_TOKENS;
+            self.fed = part.min(end) - at;
+            if self.wants_to_stop() {
+                self.end = Some(Ok(Finish::Stopped));
+                self.fed = 0;
+            }
         }
     }
 
@@ -304,4 +320,9 @@ impl MaskTask<'_> {
             *self.end = Some(Err(error));
         }
     }
+}
+
+/// Tokens that both begin with.
+fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
