@@ -18,7 +18,7 @@ use mem_model::qwen::Model;
 use mem_model::sampling::Sampler;
 use mem_model::tokenizer::TextStream;
 use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request, Sampling, Work};
-use mem_schema::prompt::extraction_messages;
+use mem_schema::prompt::{extraction_messages, shared_bytes};
 use mem_schema::repetition::repeats_record;
 use mem_schema::reply_schema::reply_schema;
 use mem_schema::transcript::{Kind, Role};
@@ -84,6 +84,20 @@ impl Plain {
                 break Finish::End;
             } else if new_tokens == room {
                 break Finish::Length;
+            }
+            if pass == Pass::Prefill {
+                // The engine cuts openings here and after each 512 tokens: parts may differ in rounding.
+                let (messages, bytes) = (&request.messages, request.shared_bytes);
+                let shared = self.encoder.shared_ids(messages, bytes, &prompt).unwrap();
+                let mut rest = pending.split_off(shared);
+                for part in pending.chunks(512) {
+                    self.feed(part, &mut cache, pass);
+                }
+                while rest.len() > 512 {
+                    self.feed(&rest[..512], &mut cache, pass);
+                    rest.drain(..512);
+                }
+                pending = rest;
             }
             let logits = self.feed(&pending, &mut cache, pass);
             pass = Pass::Decode;
@@ -325,8 +339,8 @@ fn work_can_be_broken_off_and_stopped_before_the_first_token() {
     assert_eq!(asked.into_inner(), 1);
 }
 
-/// Logits after a prompt that is computed at once, in parts, and from a fork of what another row has computed, with
-/// other rows beside it: bit by bit the same. Then the same for tokens that are decoded, one or several a pass.
+/// Logits after a prompt that is read in two parts, and from a fork of the first of them: bit by bit the same. Then the
+/// same for tokens that are decoded, one or several a pass, alone or beside another row.
 fn check_bits(path: &Path, prompt_len: usize) {
     let Plain { model, .. } = Plain::open(path, Compute::F32);
     let vocab = model.config().vocab_size.min(600);
@@ -342,20 +356,22 @@ fn check_bits(path: &Path, prompt_len: usize) {
     let run = |ids: &[u32], lens: &[usize], caches: &mut [&mut KvCache], pass| {
         model.hidden(ids, lens, Some(caches), pass).unwrap()
     };
-    let mut whole = new();
-    let hidden = run(&prompt, &[prompt_len], &mut [&mut whole], Pass::Prefill);
-    let expected = last(&hidden, prompt_len - 1);
-
-    let (mut prefix, mut other) = (new(), new());
     let cut = prompt_len / 2 + 3;
-    run(&prompt[..cut], &[cut], &mut [&mut prefix], Pass::Prefill);
-    let mut fork = prefix.fork().unwrap();
-    fork.truncate(cut - 5);
-    let rest = prompt_len - cut + 5;
-    let both = [ids(7, 11), prompt[cut - 5..].to_vec()].concat();
-    let caches = &mut [&mut other, &mut fork];
-    let hidden = run(&both, &[11, rest], caches, Pass::Prefill);
-    assert!(last(&hidden, 11 + rest - 1) == expected, "after the prompt");
+    let rest = prompt_len - cut;
+    let read = |cache: &mut KvCache, prefix: &mut KvCache| {
+        run(&prompt[..cut], &[cut], &mut [&mut *prefix], Pass::Prefill);
+        *cache = prefix.fork().unwrap();
+        let hidden = run(&prompt[cut..], &[rest], &mut [cache], Pass::Prefill);
+        last(&hidden, rest - 1)
+    };
+    let (mut whole, mut fork, mut prefix, mut other) = (new(), new(), new(), new());
+    let expected = read(&mut whole, &mut new());
+    run(&ids(7, 11), &[11], &mut [&mut other], Pass::Prefill);
+    assert!(read(&mut fork, &mut prefix) == expected, "after the prompt");
+    // What the fork writes must not reach the prefix.
+    let mut again = prefix.fork().unwrap();
+    let hidden = run(&prompt[cut..], &[rest], &mut [&mut again], Pass::Prefill);
+    assert!(last(&hidden, rest - 1) == expected, "from the prefix again");
 
     let reply = ids(50, 9);
     let mut expected = Vec::new();
@@ -377,7 +393,7 @@ fn check_bits(path: &Path, prompt_len: usize) {
 }
 
 #[test]
-fn logits_do_not_depend_on_parts_prefixes_and_neighbours() {
+fn logits_do_not_depend_on_forks_drafts_and_neighbours() {
     check_bits(&tiny("tiny-qwen2"), 150);
     check_bits(&tiny("tiny-qwen3"), 90);
     if let Some(path) = real_gguf() {
@@ -434,9 +450,13 @@ fn the_real_model_replies_as_in_the_plain_loop() {
     };
     let request = |index| {
         let window = window(index);
+        let instruction = match index {
+            0 => Instruction::Short,
+            _ => Instruction::Long,
+        };
         Request {
-            messages: extraction_messages(&window, Instruction::Short),
-            shared_bytes: 0,
+            messages: extraction_messages(&window, instruction),
+            shared_bytes: shared_bytes(window.kind, instruction),
             schema: Some(reply_schema(&window)),
             max_new_tokens: 160,
             sampling: Sampling::Greedy,
