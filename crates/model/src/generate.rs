@@ -41,7 +41,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    fn open(self) -> Result<(Device, DType)> {
+    pub(crate) fn open(self) -> Result<(Device, DType)> {
         match self {
             Self::Cpu => Ok((Device::Cpu, DType::F32)),
             Self::Cuda if cfg!(feature = "cuda") => Ok((Device::new_cuda(0)?, DType::BF16)),

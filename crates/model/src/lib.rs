@@ -1,4 +1,4 @@
-//! One trainable Qwen-class model in Candle: load, adapt, generate.
+//! One trainable Qwen-class model in Candle: load, adapt, generate. Beside it, encoders of text into vectors.
 
 pub mod adapter;
 mod attention;
@@ -6,6 +6,7 @@ pub mod cache;
 pub mod config;
 pub mod constraint;
 mod dot;
+pub mod embed;
 pub mod encode;
 pub mod error;
 mod gemm;

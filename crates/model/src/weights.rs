@@ -54,6 +54,35 @@ impl Weights {
         Ok((weights, config))
     }
 
+    /// Opens the safetensors files of a HF folder whose configuration the caller reads.
+    ///
+    /// # Errors
+    /// When files are missing or malformed.
+    pub(crate) fn open_tensors(folder: &Path, device: &Device, dtype: DType) -> Result<Self> {
+        Ok(Self {
+            path: folder.to_owned(),
+            source: Source::Safetensors(map_folder(folder)?),
+            device: device.clone(),
+            dtype: if device.is_cpu() { DType::F32 } else { dtype },
+        })
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        match &self.source {
+            Source::Safetensors(files) => files.get(name).is_ok(),
+            Source::Gguf { content, .. } => content.tensor_infos.contains_key(&gguf_name(name)),
+        }
+    }
+
+    /// The name under which a tensor is stored: models exported without their head lack `model.`.
+    fn stored<'a>(&self, name: &'a str) -> &'a str {
+        match name.strip_prefix("model.") {
+            Some(bare) if !self.holds(name) && self.holds(bare) => bare,
+            _ => name,
+        }
+    }
+
     /// Metadata of a GGUF file.
     pub fn gguf_metadata(&self) -> Option<&std::collections::HashMap<String, gguf_file::Value>> {
         match &self.source {
@@ -80,6 +109,7 @@ impl Weights {
     /// # Errors
     /// When the tensor is missing or has another shape.
     pub fn frozen(&self, name: &str, rows: usize, cols: usize) -> Result<Frozen> {
+        let name = self.stored(name);
         let load = || {
             self.expect_shape(name, &[rows, cols])?;
             match &self.source {
@@ -185,6 +215,7 @@ impl Weights {
     /// # Errors
     /// When the tensor is missing or has another length.
     pub fn vector(&self, name: &str, len: usize) -> Result<Tensor> {
+        let name = self.stored(name);
         let load = || -> candle_core::Result<Tensor> {
             self.expect_shape(name, &[len])?;
             let tensor = match &self.source {
@@ -201,6 +232,13 @@ impl Weights {
 
 fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     let mut config = ModelConfig::from_json(&path.join("config.json"))?;
+    let files = map_folder(path)?;
+    // Some exports keep `tie_word_embeddings` at its default although they store no head.
+    config.tied_head |= files.get("lm_head.weight").is_err();
+    Ok((Source::Safetensors(files), config))
+}
+
+fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
     let mut shards = Vec::new();
     let entries = std::fs::read_dir(path).map_err(|source| Error::Read {
         path: path.to_owned(),
@@ -222,14 +260,10 @@ fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     }
     // SAFETY: the mapping is read while weights are copied out of it at load time; a model file that
     // another program truncates in that moment ends the process, as with every mapped file.
-    let files =
-        unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-    // Some exports keep `tie_word_embeddings` at its default although they store no head.
-    config.tied_head |= files.get("lm_head.weight").is_err();
-    Ok((Source::Safetensors(files), config))
+    unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
 }
 
 fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
