@@ -21,7 +21,7 @@ use settings::{Settings, read_json};
 use text::{Encoded, TextEncoder};
 
 use crate::cache::KvCache;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::generate::DeviceKind;
 use crate::host;
 use crate::qwen::Model;
@@ -100,11 +100,19 @@ impl Embedder {
                 config.hidden_size,
                 config.longest_row(),
             )
-        } else {
+        } else if matches!(family.model_type.as_str(), "qwen2" | "qwen3") {
             let (weights, config) = Weights::open(&settings.transformer, &device, dtype)?;
             let (dimension, longest) = (config.hidden_size, config.context_length);
             let model = Model::load(&weights, config)?;
             (Network::Qwen(model), dimension, longest)
+        } else {
+            return Err(Error::Unsupported {
+                path,
+                feature: format!(
+                    "an encoder of type `{}`; supported are `bert`, `roberta`, `xlm-roberta` and `qwen3`",
+                    family.model_type
+                ),
+            });
         };
         let max_tokens = settings.max_tokens.map_or(longest, |max| max.min(longest));
         let text = TextEncoder::load(&settings.transformer, max_tokens, settings.lower_case)?;

@@ -183,7 +183,7 @@ fn what_is_not_supported_is_named() {
         (
             "\"model_type\": \"bert\"",
             "\"model_type\": \"mpnet\"",
-            "architecture `mpnet`",
+            "encoder of type `mpnet`",
         ),
         (
             "\"num_attention_heads\": 4",

@@ -66,13 +66,15 @@ impl BertConfig {
             config.max_position_embeddings,
             config.type_vocab_size,
         ];
-        if !sizes.iter().all(|size| (1..=LARGEST_SIZE).contains(size))
-            || !config
+        let eps = config.layer_norm_eps;
+        let fits = sizes.iter().all(|size| (1..=LARGEST_SIZE).contains(size))
+            && config
                 .hidden_size
                 .is_multiple_of(config.num_attention_heads)
-            || config.first_position() >= config.max_position_embeddings
-            || !(config.layer_norm_eps.is_finite() && config.layer_norm_eps > 0.0)
-        {
+            && config.first_position() < config.max_position_embeddings
+            && eps.is_finite()
+            && eps > 0.0;
+        if !fits {
             return Err(unsupported("sizes that do not fit together".to_owned()));
         }
         Ok(config)
@@ -82,7 +84,7 @@ impl BertConfig {
     fn first_position(&self) -> usize {
         match self.model_type.as_str() {
             "bert" => 0,
-            _ => self.pad_token_id.unwrap_or(1) + 1,
+            _ => self.pad_token_id.unwrap_or(1).saturating_add(1),
         }
     }
 

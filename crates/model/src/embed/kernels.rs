@@ -247,22 +247,14 @@ impl InplaceOp2 for AddNorm<'_> {
         values_mut(x, layout)?
             .par_chunks_mut(task)
             .zip(residual.par_chunks(task))
-            .for_each(|(x, residual)| {
-                add_norm_rows(x, residual, self.bias, self.weight, self.shift, self.eps);
-            });
+            .for_each(|(x, residual)| add_norm_rows(x, residual, self));
         Ok(())
     }
 }
 
 widest! {
-    fn add_norm_rows(
-        x: &mut [f32],
-        residual: &[f32],
-        bias: &[f32],
-        weight: &[f32],
-        shift: &[f32],
-        eps: f32,
-    ) {
+    fn add_norm_rows(x: &mut [f32], residual: &[f32], op: &AddNorm<'_>) {
+        let AddNorm { bias, weight, shift, eps } = *op;
         let width = bias.len();
         for (x, residual) in x.chunks_exact_mut(width).zip(residual.chunks_exact(width)) {
             for ((x, residual), bias) in x.iter_mut().zip(residual).zip(bias) {
@@ -352,7 +344,7 @@ impl InplaceOp3 for Attention<'_> {
             let mut scratch = head.scratch();
             for (h, packed) in packed.chunks_exact(head.packed_len()).enumerate() {
                 let at = h * d;
-                attend(q, at, &q_bias[at..at + d], packed, *head, &mut scratch);
+                attend(q, at, &q_bias[at..at + d], packed, &mut scratch);
             }
         });
         Ok(())
@@ -401,6 +393,7 @@ impl Head {
 
     fn scratch(self) -> Scratch {
         Scratch {
+            head: self,
             q: vec![0.0; QUERIES * self.d],
             p: vec![0.0; QUERIES * self.keys()],
             y: vec![0.0; QUERIES * self.wide()],
@@ -408,8 +401,9 @@ impl Head {
     }
 }
 
-/// Queries, weights and results of [`QUERIES`] queries.
+/// Queries, weights and results of [`QUERIES`] queries of a head.
 struct Scratch {
+    head: Head,
     q: Vec<f32>,
     p: Vec<f32>,
     y: Vec<f32>,
@@ -422,9 +416,9 @@ widest! {
         at: usize,
         bias: &[f32],
         packed: &[f32],
-        head: Head,
         scratch: &mut Scratch,
     ) {
+        let head = scratch.head;
         let (keys, wide) = (head.keys(), head.wide());
         let (k, v) = packed.split_at(head.d * keys);
         let scale = 1.0 / (head.d as f32).sqrt();
