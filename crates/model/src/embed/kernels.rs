@@ -446,15 +446,21 @@ widest! {
 #[inline(always)]
 fn product(a: &[f32], b: &[f32], width: usize, c: &mut [f32]) {
     let depth = a.len() / QUERIES;
-    let rows: [&[f32]; QUERIES] = std::array::from_fn(|r| &a[r * depth..(r + 1) * depth]);
+    // Zipped, the rows need no check at each step that it lies inside of them.
+    let row = |r: usize| a[r * depth..(r + 1) * depth].iter();
     for at in (0..width).step_by(LANES) {
         let mut sums = [[0f32; LANES]; QUERIES];
-        for (i, b) in b.chunks_exact(width).enumerate().take(depth) {
+        let columns = row(0)
+            .zip(row(1))
+            .zip(row(2))
+            .zip(row(3))
+            .zip(row(4))
+            .zip(row(5));
+        for (b, (((((a0, a1), a2), a3), a4), a5)) in b.chunks_exact(width).zip(columns) {
             let b = &b[at..at + LANES];
-            for (sums, row) in sums.iter_mut().zip(rows) {
-                let factor = row[i];
-                for (sum, &b) in sums.iter_mut().zip(b) {
-                    *sum = factor.mul_add(b, *sum);
+            for (sums, a) in sums.iter_mut().zip([a0, a1, a2, a3, a4, a5]) {
+                for (sum, b) in sums.iter_mut().zip(b) {
+                    *sum = a.mul_add(*b, *sum);
                 }
             }
         }
