@@ -45,7 +45,7 @@ check_machine() {
 }
 
 build() {
-    cargo build --release --locked --package mem-cli
+    cargo build --release --locked --package mem-cli --features "$(scripts/setup.sh)"
     target=$(cargo metadata --no-deps --locked --format-version 1 |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
     PATH=$target/release:$PATH

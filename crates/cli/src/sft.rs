@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use mem_model::generate::{self, DeviceKind};
+use mem_model::generate;
 use mem_train::config::Recipe;
 use mem_train::examples::{Example, Examples};
 use mem_train::sft::{self, Event};
 
-use crate::device::Device;
+use crate::device::MachineArgs;
 use crate::memory::peak_bytes;
 use crate::models::{model_name, resolve_model};
 use crate::say;
@@ -28,9 +28,8 @@ pub struct Arguments {
     /// Replace a setting of the recipe, as in `train.steps=40`; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t)]
-    device: Device,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Write the outcome as a JSON object to standard output
     #[arg(long)]
     json: bool,
@@ -41,9 +40,12 @@ pub struct Arguments {
 /// # Errors
 /// When the recipe, the model or the data cannot be used, or the run fails.
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
+    // SAFETY: the command starts here, before any thread of its own.
+    unsafe { arguments.machine.limit_threads() };
     let recipe = Recipe::load(&arguments.config, &arguments.settings)?;
     let path = resolve_model(&recipe.model)?;
-    let (model, encoder) = generate::load(&path, DeviceKind::from(arguments.device))?;
+    let (model, encoder) =
+        generate::load(&path, arguments.machine.kind(), arguments.machine.compute())?;
     let examples = Examples::read(
         &recipe.data,
         &recipe.tuning(),

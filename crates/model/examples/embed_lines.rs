@@ -10,6 +10,7 @@
 //! - `--repeat N`: embeds everything N times and states the seconds of each
 //! - `--batch-tokens N`: tokens computed at once
 //! - `--one-by-one`: a call for each line, as for queries that arrive singly
+//! - `--bf16`: matrix products in bf16, where this build and CPU have them
 //! - `--cuda`: computes on the first CUDA device
 
 use std::error::Error;
@@ -19,10 +20,12 @@ use std::time::Instant;
 
 use mem_model::embed::{Embedder, Embedding, Kind};
 use mem_model::generate::DeviceKind;
+use mem_model::matrix::Compute;
 
 struct Options {
     folder: PathBuf,
     device: DeviceKind,
+    compute: Compute,
     kind: Kind,
     vectors: bool,
     one_by_one: bool,
@@ -34,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     let lines: Vec<String> = io::stdin().lock().lines().collect::<Result<_, _>>()?;
     let start = Instant::now();
-    let mut embedder = Embedder::load(&options.folder, options.device)?;
+    let mut embedder = Embedder::load(&options.folder, options.device, options.compute)?;
     let load_secs = start.elapsed().as_secs_f64();
     if let Some(tokens) = options.batch_tokens {
         embedder.set_batch_tokens(tokens);
@@ -87,6 +90,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
     let mut options = Options {
         folder: PathBuf::new(),
         device: DeviceKind::Cpu,
+        compute: Compute::F32,
         kind: Kind::Passage,
         vectors: false,
         one_by_one: false,
@@ -107,6 +111,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--vectors" => options.vectors = true,
             "--query" => options.kind = Kind::Query,
             "--one-by-one" => options.one_by_one = true,
+            "--bf16" => options.compute = Compute::Bf16,
             "--cuda" => options.device = DeviceKind::Cuda,
             "--repeat" => options.repeat = number()?.max(1),
             "--batch-tokens" => options.batch_tokens = Some(number()?),

@@ -1,52 +1,31 @@
-//! Causal grouped-query attention over one row, without a `T x T` matrix kept for the backward pass:
-//! scores live for one block of queries at a time and are computed again when the gradient is.
+//! Causal grouped-query attention with gradients, without a `T x T` matrix kept for the backward pass: scores live for
+//! one block of queries at a time and are computed again when the gradient is.
 
-use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor};
+use candle_core::{D, DType, Result, Tensor};
 use rayon::prelude::*;
 
-use crate::gemm::{MatMut, MatRef, Threads, matmul};
-use crate::host;
+use crate::cache::Heads;
+use crate::gemm::{MatRef, matmul};
+use crate::host::SharedOut;
+use crate::simd;
 
 /// Queries whose scores are held at once.
 const QUERY_BLOCK: usize = 64;
 
-/// Attention of the last `T` of `S` positions: query `t` sees keys `0 ..= S - T + t`.
+/// Attention of the last `T` of `S` positions from differentiable Candle operations: query `t` sees keys
+/// `0 ..= S - T + t`.
 ///
-/// `q` is `[T, H, D]`, `k` and `v` are `[S, KV, D]` with `H` a multiple of `KV` and
-/// `S >= T >= 1`; the result is `[T, H, D]`. Scores are scaled by `1 / sqrt(D)`.
+/// `q` is `[T, H, D]`, `k` and `v` are `[S, KV, D]` with `H` a multiple of `KV` and `S >= T >= 1`; the result is
+/// `[T, H, D]`. Scores are scaled by `1 / sqrt(D)`.
 ///
 /// # Errors
 /// When the shapes do not fit or the backend fails.
-pub(crate) fn attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
-    let dims = Dims::new(q.dims3()?, k.dims3()?)?;
-    if v.dims() != k.dims() {
-        candle_core::bail!(
-            "keys {:?} and values {:?} differ in shape",
-            k.dims(),
-            v.dims()
-        );
-    }
-    if !q.device().is_cpu() {
-        return composed(q, k, v);
-    }
-    let (q, k, v) = (q.contiguous()?, k.contiguous()?, v.contiguous()?);
-    if q.track_op() || k.track_op() || v.track_op() {
-        q.apply_op3(&k, &v, Attention(dims))
-    } else {
-        q.apply_op3_no_bwd(&k, &v, &Attention(dims))
-    }
-}
-
-/// The same from differentiable Candle operations, for other devices.
 pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
-    let Dims {
-        t,
-        s,
-        heads,
-        groups,
-        d,
-        scale,
-    } = Dims::new(q.dims3()?, k.dims3()?)?;
+    let ((t, heads, d), (s, groups, _)) = (q.dims3()?, k.dims3()?);
+    if v.dims() != k.dims() || d == 0 || groups == 0 || heads % groups != 0 || t == 0 || s < t {
+        candle_core::bail!("queries {:?} do not fit keys {:?}", q.dims(), k.dims());
+    }
+    let scale = 1.0 / (d as f64).sqrt();
     // [T, H, D] -> [KV, H/KV * T, D]: the heads of a group share its keys.
     let q = q
         .reshape((t, groups, heads / groups, d))?
@@ -56,7 +35,7 @@ pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
         k.transpose(0, 1)?.contiguous()?,
         v.transpose(0, 1)?.contiguous()?,
     );
-    let scores = (q.matmul(&k.t()?)? * f64::from(scale))?.to_dtype(DType::F32)?;
+    let scores = (q.matmul(&k.t()?)? * scale)?.to_dtype(DType::F32)?;
     let mask: Vec<f32> = (0..t)
         .flat_map(|i| {
             (0..s).map(move |j| {
@@ -81,258 +60,181 @@ pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
         .reshape((t, heads, d))
 }
 
-#[derive(Clone, Copy)]
-struct Dims {
-    t: usize,
-    s: usize,
-    heads: usize,
-    groups: usize,
-    d: usize,
-    scale: f32,
+/// Attention inside each row of a packed batch: `q` is `[N, H, D]`, `k` and `v` `[N, KV, D]`, `lens` the rows' tokens.
+pub(crate) struct Packed<'a> {
+    pub(crate) query_heads: usize,
+    pub(crate) heads: Heads,
+    pub(crate) lens: &'a [usize],
+    pub(crate) q: &'a [f32],
+    pub(crate) k: &'a [f32],
+    pub(crate) v: &'a [f32],
 }
 
-impl Dims {
-    fn new(
-        (t, heads, d): (usize, usize, usize),
-        (s, groups, dk): (usize, usize, usize),
-    ) -> Result<Self> {
-        if d != dk || d == 0 || groups == 0 || heads % groups != 0 || t == 0 || s < t {
-            candle_core::bail!("queries [{t}, {heads}, {d}] do not fit keys [{s}, {groups}, {dk}]");
+impl Packed<'_> {
+    /// Rows with their first token, times `parts`.
+    fn tasks(&self, parts: usize) -> Vec<(usize, usize, usize)> {
+        let mut tasks = Vec::new();
+        let mut first = 0;
+        for &len in self.lens {
+            tasks.extend((0..parts).map(|part| (first, len, part)));
+            first += len;
         }
-        Ok(Self {
-            t,
-            s,
-            heads,
-            groups,
-            d,
-            scale: 1.0 / (d as f32).sqrt(),
-        })
+        // Long rows first: whoever is done early takes the short ones.
+        tasks.sort_by_key(|&(_, len, _)| std::cmp::Reverse(len));
+        tasks
     }
 
-    /// Rows `start..start + n` of head `h` in `[_, H, D]` values.
-    fn head<'a>(&self, values: &'a [f32], h: usize, start: usize, n: usize) -> MatRef<'a> {
-        let stride = self.heads * self.d;
-        MatRef::new(&values[start * stride + h * self.d..], n, self.d, stride)
+    fn per_group(&self) -> usize {
+        self.query_heads / self.heads.groups
     }
 
-    /// The first `n` rows of group `g` in `[_, KV, D]` values.
-    fn group<'a>(&self, values: &'a [f32], g: usize, n: usize) -> MatRef<'a> {
-        MatRef::new(&values[g * self.d..], n, self.d, self.groups * self.d)
+    /// `n` tokens from `token` on of head `head` in `[N, heads, D]` values.
+    fn head<'a>(
+        &self,
+        x: &'a [f32],
+        heads: usize,
+        head: usize,
+        token: usize,
+        n: usize,
+    ) -> MatRef<'a> {
+        let (d, stride) = (self.heads.d, heads * self.heads.d);
+        MatRef::new(&x[token * stride + head * d..], n, d, stride)
     }
 
-    /// Softmax weights of queries `start..start + n` of head `h` into `p` (`[n, keys]`); returns `keys`,
-    /// the number of keys that the last of them sees.
+    fn key_group<'a>(&self, x: &'a [f32], group: usize, first: usize, n: usize) -> MatRef<'a> {
+        self.head(x, self.heads.groups, group, first, n)
+    }
+
+    /// Softmax weights of the queries `start..start + n` of a row into `p` (`[n, start + n]`), and the scaled queries
+    /// (`[n, D]`) that they come from into `q`.
     fn weights(
         &self,
-        q: &[f32],
-        k: &[f32],
-        h: usize,
-        start: usize,
-        n: usize,
+        (first, start, n): (usize, usize, usize),
+        head: usize,
+        q: &mut [f32],
         p: &mut [f32],
-    ) -> usize {
-        let keys = self.s - self.t + start + n;
-        let k = self.group(k, h / (self.heads / self.groups), keys);
-        matmul(
-            MatMut::new(p, n, keys, keys),
-            self.head(q, h, start, n),
-            k.t(),
-            self.scale,
-            false,
-            Threads::One,
-        );
-        for (i, row) in p.chunks_exact_mut(keys).take(n).enumerate() {
-            let (seen, hidden) = row.split_at_mut(keys - n + i + 1);
-            let max = seen.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let mut sum = 0f32;
-            for v in seen.iter_mut() {
-                *v = (*v - max).exp();
-                sum += *v;
+    ) {
+        let (d, keys) = (self.heads.d, start + n);
+        let scale = 1.0 / (d as f32).sqrt();
+        for (i, q) in q.chunks_exact_mut(d).take(n).enumerate() {
+            let at = ((first + start + i) * self.query_heads + head) * d;
+            for (q, x) in q.iter_mut().zip(&self.q[at..at + d]) {
+                *q = x * scale;
             }
-            let inverse = 1.0 / sum;
+        }
+        let k = self.key_group(self.k, head / self.per_group(), first, keys);
+        matmul(p, keys, MatRef::new(q, n, d, d), k.t(), false);
+        for (i, row) in p.chunks_exact_mut(keys).take(n).enumerate() {
+            let (seen, hidden) = row.split_at_mut(start + i + 1);
+            let max = simd::max(seen);
+            let inverse = 1.0 / simd::exp_and_sum(seen, max);
             seen.iter_mut().for_each(|v| *v *= inverse);
             hidden.fill(0.0);
         }
-        keys
     }
 
-    fn blocks(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let t = self.t;
-        (0..t)
-            .step_by(QUERY_BLOCK)
-            .map(move |start| (start, QUERY_BLOCK.min(t - start)))
-    }
-}
-
-struct Attention(Dims);
-
-impl CustomOp3 for Attention {
-    fn name(&self) -> &'static str {
-        "causal-attention"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-        s3: &CpuStorage,
-        l3: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (q, k, v) = (
-            host::values(s1, l1)?,
-            host::values(s2, l2)?,
-            host::values(s3, l3)?,
-        );
-        Ok((
-            CpuStorage::F32(forward(self.0, q, k, v)),
-            l1.shape().clone(),
-        ))
-    }
-
-    fn bwd(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let grads = host::with_values(q, |q| {
-            host::with_values(k, |k| {
-                host::with_values(v, |v| {
-                    host::with_values(y, |y| {
-                        host::with_values(dy, |dy| Ok(backward(self.0, q, k, v, y, dy)))
-                    })
-                })
-            })
-        })?;
-        let [dq, dk, dv] = grads;
-        Ok((
-            Some(Tensor::from_vec(dq, q.shape(), q.device())?),
-            Some(Tensor::from_vec(dk, k.shape(), k.device())?),
-            Some(Tensor::from_vec(dv, v.shape(), v.device())?),
-        ))
-    }
-}
-
-/// Head-major working copy `[H, T, D]`, so that each task owns what it writes.
-fn forward(dims: Dims, q: &[f32], k: &[f32], v: &[f32]) -> Vec<f32> {
-    let Dims {
-        t,
-        s,
-        heads,
-        groups,
-        d,
-        ..
-    } = dims;
-    let mut by_head = vec![0f32; t * heads * d];
-    by_head
-        .par_chunks_mut(t * d)
-        .enumerate()
-        .for_each(|(h, out)| {
-            let mut p = vec![0f32; QUERY_BLOCK.min(t) * s];
-            for (start, n) in dims.blocks() {
-                let keys = dims.weights(q, k, h, start, n, &mut p);
-                let v = dims.group(v, h / (heads / groups), keys);
-                let dst = MatMut::new(&mut out[start * d..], n, d, d);
-                matmul(
-                    dst,
-                    MatRef::new(&p, n, keys, keys),
-                    v,
-                    1.0,
-                    false,
-                    Threads::One,
+    /// The result, `[N, H, D]`.
+    pub(crate) fn forward(&self) -> Vec<f32> {
+        let d = self.heads.d;
+        let mut y = vec![0f32; self.q.len()];
+        let out = SharedOut::over(&mut y);
+        self.tasks(self.query_heads)
+            .into_par_iter()
+            .for_each(|(first, len, head)| {
+                let block = QUERY_BLOCK.min(len);
+                let (mut q, mut p, mut part) = (
+                    vec![0f32; block * d],
+                    vec![0f32; block * len],
+                    vec![0f32; block * d],
                 );
-            }
-        });
-    interleave(&by_head, t, heads, d)
-}
+                for (start, n) in blocks(len) {
+                    self.weights((first, start, n), head, &mut q, &mut p);
+                    let keys = start + n;
+                    let v = self.key_group(self.v, head / self.per_group(), first, keys);
+                    matmul(&mut part, d, MatRef::new(&p, n, keys, keys), v, false);
+                    self.put(&part, (first + start, n), self.query_heads, head, &out);
+                }
+            });
+        y
+    }
 
-/// `[G, T, D]` to `[T, G, D]`.
-fn interleave(values: &[f32], t: usize, groups: usize, d: usize) -> Vec<f32> {
-    let mut out = vec![0f32; values.len()];
-    for (g, values) in values.chunks_exact(t * d).enumerate() {
-        for (i, row) in values.chunks_exact(d).enumerate() {
-            out[(i * groups + g) * d..][..d].copy_from_slice(row);
+    /// Copies `[n, D]` to head `head` of `n` tokens from `token` on in `[N, heads, D]`.
+    fn put(
+        &self,
+        part: &[f32],
+        (token, n): (usize, usize),
+        heads: usize,
+        head: usize,
+        out: &SharedOut<'_>,
+    ) {
+        let d = self.heads.d;
+        for (i, part) in part.chunks_exact(d).take(n).enumerate() {
+            for (j, v) in part.iter().enumerate() {
+                // SAFETY: each task owns its heads of its row's tokens.
+                unsafe { out.write(((token + i) * heads + head) * d + j, *v) };
+            }
         }
     }
-    out
-}
 
-/// With `P` the weights and `r_i = dy_i . y_i`: `dS = P * (dY V^T - r)`, `dQ = dS K`, `dK = dS^T Q`,
-/// `dV = P^T dY` (the recomputing form of Dao et al. 2022). One task a group of heads: the heads that
-/// share keys also share their gradient.
-fn backward(dims: Dims, q: &[f32], k: &[f32], v: &[f32], y: &[f32], dy: &[f32]) -> [Vec<f32>; 3] {
-    let Dims {
-        t,
-        s,
-        heads,
-        groups,
-        d,
-        scale,
-    } = dims;
-    let per_group = heads / groups;
-    let mut dq = vec![0f32; heads * t * d];
-    let (mut dk, mut dv) = (vec![0f32; groups * s * d], vec![0f32; groups * s * d]);
-    let tasks = dq
-        .par_chunks_mut(per_group * t * d)
-        .zip(dk.par_chunks_mut(s * d).zip(dv.par_chunks_mut(s * d)));
-    tasks.enumerate().for_each(|(g, (dq, (dk, dv)))| {
-        let mut p = vec![0f32; QUERY_BLOCK.min(t) * s];
-        let mut dp = p.clone();
-        for (local, h) in (g * per_group..(g + 1) * per_group).enumerate() {
-            for (start, n) in dims.blocks() {
-                let keys = dims.weights(q, k, h, start, n, &mut p);
-                let dy_block = dims.head(dy, h, start, n);
-                let weights = MatRef::new(&p, n, keys, keys);
-                matmul(
-                    MatMut::new(dv, keys, d, d),
-                    weights.t(),
-                    dy_block,
-                    1.0,
-                    true,
-                    Threads::One,
-                );
-                let dst = MatMut::new(&mut dp, n, keys, keys);
-                matmul(
-                    dst,
-                    dy_block,
-                    dims.group(v, g, keys).t(),
-                    1.0,
-                    false,
-                    Threads::One,
-                );
-                for i in 0..n {
-                    let at = ((start + i) * heads + h) * d;
-                    let r: f32 = y[at..at + d]
-                        .iter()
-                        .zip(&dy[at..at + d])
-                        .map(|(y, dy)| y * dy)
-                        .sum();
-                    let row = i * keys..(i + 1) * keys;
-                    for (dp, p) in dp[row.clone()].iter_mut().zip(&p[row]) {
-                        *dp = p * (*dp - r);
+    /// Gradients of `q`, `k` and `v` from those (`dy`) of the result `y`.
+    ///
+    /// With `P` the weights and `r_i = dy_i . y_i`: `dS = P * (dY V^T - r)`, `dQ = dS K`, `dK = dS^T Q`,
+    /// `dV = P^T dY` (the recomputing form of Dao et al. 2022). One task a row and group of heads: the heads that
+    /// share keys also share their gradient.
+    pub(crate) fn backward(&self, y: &[f32], dy: &[f32]) -> [Vec<f32>; 3] {
+        let Heads { groups, d } = self.heads;
+        let scale = 1.0 / (d as f32).sqrt();
+        let mut dq = vec![0f32; self.q.len()];
+        let (mut dk, mut dv) = (vec![0f32; self.k.len()], vec![0f32; self.v.len()]);
+        let (oq, ok, ov) = (
+            SharedOut::over(&mut dq),
+            SharedOut::over(&mut dk),
+            SharedOut::over(&mut dv),
+        );
+        self.tasks(groups)
+            .into_par_iter()
+            .for_each(|(first, len, group)| {
+                let block = QUERY_BLOCK.min(len);
+                let (mut q, mut dq) = (vec![0f32; block * d], vec![0f32; block * d]);
+                let (mut p, mut ds) = (vec![0f32; block * len], vec![0f32; block * len]);
+                let (mut dk, mut dv) = (vec![0f32; len * d], vec![0f32; len * d]);
+                for head in group * self.per_group()..(group + 1) * self.per_group() {
+                    for (start, n) in blocks(len) {
+                        let keys = start + n;
+                        self.weights((first, start, n), head, &mut q, &mut p);
+                        let weights = MatRef::new(&p, n, keys, keys);
+                        let dy_block = self.head(dy, self.query_heads, head, first + start, n);
+                        matmul(&mut dv, d, weights.t(), dy_block, true);
+                        let v = self.key_group(self.v, group, first, keys);
+                        matmul(&mut ds, keys, dy_block, v.t(), false);
+                        for i in 0..n {
+                            let at = ((first + start + i) * self.query_heads + head) * d;
+                            let products = y[at..at + d].iter().zip(&dy[at..at + d]);
+                            let r: f32 = products.map(|(y, dy)| y * dy).sum();
+                            let row = i * keys..(i + 1) * keys;
+                            for (ds, p) in ds[row.clone()].iter_mut().zip(&p[row]) {
+                                *ds = p * (*ds - r);
+                            }
+                        }
+                        let ds = MatRef::new(&ds, n, keys, keys);
+                        let k = self.key_group(self.k, group, first, keys);
+                        matmul(&mut dq, d, ds, k, false);
+                        dq.iter_mut().for_each(|v| *v *= scale);
+                        self.put(&dq, (first + start, n), self.query_heads, head, &oq);
+                        // The queries are scaled already.
+                        matmul(&mut dk, d, ds.t(), MatRef::new(&q, n, d, d), true);
                     }
                 }
-                let ds = MatRef::new(&dp, n, keys, keys);
-                let dst = MatMut::new(&mut dq[(local * t + start) * d..], n, d, d);
-                matmul(dst, ds, dims.group(k, g, keys), scale, false, Threads::One);
-                matmul(
-                    MatMut::new(dk, keys, d, d),
-                    ds.t(),
-                    dims.head(q, h, start, n),
-                    scale,
-                    true,
-                    Threads::One,
-                );
-            }
-        }
-    });
-    [
-        interleave(&dq, t, heads, d),
-        interleave(&dk, s, groups, d),
-        interleave(&dv, s, groups, d),
-    ]
+                self.put(&dk, (first, len), groups, group, &ok);
+                self.put(&dv, (first, len), groups, group, &ov);
+            });
+        [dq, dk, dv]
+    }
+}
+
+/// Blocks of a row's queries: the first of each and how many.
+fn blocks(len: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..len)
+        .step_by(QUERY_BLOCK)
+        .map(move |start| (start, QUERY_BLOCK.min(len - start)))
 }

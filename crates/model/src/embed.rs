@@ -20,10 +20,11 @@ pub use settings::{Pooling, Prompts};
 use settings::{Settings, read_json};
 use text::{Encoded, TextEncoder};
 
-use crate::cache::KvCache;
 use crate::error::{Error, Result};
 use crate::generate::DeviceKind;
 use crate::host;
+use crate::linear::Pass;
+use crate::matrix::Compute;
 use crate::qwen::Model;
 use crate::weights::Weights;
 
@@ -70,7 +71,7 @@ enum Network {
 
 impl Embedder {
     /// Loads a HF folder: `config.json`, `tokenizer.json`, safetensors, and what sentence-transformers
-    /// adds where it is there. The network computes in f32 on the CPU.
+    /// adds where it is there. On the CPU `compute` is the type of the matrix products alone.
     ///
     /// | | read from | otherwise |
     /// |---|---|---|
@@ -81,12 +82,12 @@ impl Embedder {
     ///
     /// # Errors
     /// When a file is missing or damaged, or asks for what is not supported.
-    pub fn load(folder: &Path, device: DeviceKind) -> Result<Self> {
+    pub fn load(folder: &Path, device: DeviceKind, compute: Compute) -> Result<Self> {
         #[derive(Deserialize)]
         struct Family {
             model_type: String,
         }
-        let (device, dtype) = device.open()?;
+        let (device, dtype) = device.open(compute)?;
         let settings = Settings::read(folder)?;
         let path = settings.transformer.join("config.json");
         let family: Family = read_json(&path)?;
@@ -229,16 +230,19 @@ impl Embedder {
     /// Last hidden states `[N, D]` of a packed batch.
     fn hidden(&self, ids: &[u32], lens: &[usize]) -> Result<Tensor> {
         match &self.network {
-            Network::Bert(bert) => Ok(bert.hidden(ids, lens)?),
+            // Inside the pool: from outside, each small step would have to be handed over to it.
+            Network::Bert(bert) => Ok(rayon::scope(|_| bert.hidden(ids, lens))?),
             Network::Qwen(model) if ids.len() <= self.batch_tokens => {
-                Ok(model.hidden(ids, lens, None)?)
+                Ok(model.hidden(ids, lens, None, Pass::Prefill)?)
             }
             // One long text, part by part: no token needs what comes after it.
             Network::Qwen(model) => {
-                let mut cache = KvCache::new(model.config().layers);
+                let mut cache = model.new_cache();
                 let parts = ids
                     .chunks(self.batch_tokens.max(1))
-                    .map(|part| model.hidden(part, &[part.len()], Some(&mut [&mut cache])))
+                    .map(|part| {
+                        model.hidden(part, &[part.len()], Some(&mut [&mut cache]), Pass::Prefill)
+                    })
                     .collect::<candle_core::Result<Vec<_>>>()?;
                 Ok(Tensor::cat(&parts, 0)?)
             }

@@ -180,6 +180,12 @@ pub enum Error {
     /// A build without CUDA was asked for it.
     #[error("this build has no CUDA support; build with `--features cuda`, or use `--device cpu`")]
     NoCuda,
+    /// bf16 was asked for where it is not to be had.
+    #[error(
+        "bf16 on the processor needs a build with `--features onednn` and a CPU with AVX512-BF16 or AMX; use \
+         `--dtype f32`"
+    )]
+    NoBf16,
     /// The backend failed.
     #[error("the computation failed")]
     Compute(#[from] candle_core::Error),

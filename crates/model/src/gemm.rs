@@ -1,6 +1,6 @@
-//! Bounds-checked f32 matrix products over slices: the one door to the `gemm` crate.
+//! Bounds-checked f32 matrix products over slices, on the calling thread.
 
-use gemm::Parallelism;
+use crate::panels::{Operand, Panel};
 
 /// A read-only matrix inside a slice.
 #[derive(Clone, Copy)]
@@ -8,23 +8,23 @@ pub(crate) struct MatRef<'a> {
     data: &'a [f32],
     rows: usize,
     cols: usize,
-    row_stride: usize,
-    col_stride: usize,
+    stride: usize,
+    transposed: bool,
 }
 
 impl<'a> MatRef<'a> {
-    /// Row-major `[rows, cols]` whose rows start `row_stride` elements apart.
+    /// Row-major `[rows, cols]` whose rows start `stride` elements apart.
     ///
     /// # Panics
     /// When the last element lies outside `data`.
-    pub(crate) fn new(data: &'a [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
-        assert!(rows == 0 || cols == 0 || (rows - 1) * row_stride + cols <= data.len());
+    pub(crate) fn new(data: &'a [f32], rows: usize, cols: usize, stride: usize) -> Self {
+        assert!(rows == 0 || cols == 0 || (rows - 1) * stride + cols <= data.len());
         Self {
             data,
             rows,
             cols,
-            row_stride,
-            col_stride: 1,
+            stride,
+            transposed: false,
         }
     }
 
@@ -33,91 +33,44 @@ impl<'a> MatRef<'a> {
         Self {
             rows: self.cols,
             cols: self.rows,
-            row_stride: self.col_stride,
-            col_stride: self.row_stride,
+            transposed: !self.transposed,
             ..self
         }
     }
-}
 
-/// Where a product goes: row-major, rows `row_stride` elements apart.
-pub(crate) struct MatMut<'a> {
-    data: &'a mut [f32],
-    rows: usize,
-    cols: usize,
-    row_stride: usize,
-}
-
-impl<'a> MatMut<'a> {
-    /// Row-major `[rows, cols]` whose rows start `row_stride` elements apart.
-    ///
-    /// # Panics
-    /// When the last element lies outside `data`, or rows overlap.
-    pub(crate) fn new(data: &'a mut [f32], rows: usize, cols: usize, row_stride: usize) -> Self {
-        assert!(rows == 0 || cols == 0 || (rows - 1) * row_stride + cols <= data.len());
-        assert!(row_stride >= cols);
-        Self {
-            data,
-            rows,
-            cols,
-            row_stride,
-        }
+    fn operand(&self) -> Operand<f32> {
+        let plain = Operand::new(self.data, self.stride);
+        if self.transposed { plain.t() } else { plain }
     }
 }
 
-/// Who does the work.
-#[derive(Clone, Copy)]
-pub(crate) enum Threads {
-    /// The calling thread alone, for products inside a parallel section.
-    One,
-    /// The current rayon pool.
-    All,
-}
-
-/// `dst = scale * a b`, or `dst += scale * a b` with `accumulate`.
+/// `dst = a b` or, with `accumulate`, `dst += a b`; rows of `dst` start `stride` elements apart.
 ///
 /// # Panics
 /// When the shapes do not fit.
 pub(crate) fn matmul(
-    dst: MatMut<'_>,
+    dst: &mut [f32],
+    stride: usize,
     a: MatRef<'_>,
     b: MatRef<'_>,
-    scale: f32,
     accumulate: bool,
-    threads: Threads,
 ) {
-    assert!(a.cols == b.rows && dst.rows == a.rows && dst.cols == b.cols);
-    if dst.rows == 0 || dst.cols == 0 {
+    let (m, n, k) = (a.rows, b.cols, a.cols);
+    assert!(k == b.rows && stride >= n);
+    if m == 0 || n == 0 {
         return;
     }
-    let parallelism = match threads {
-        Threads::One => Parallelism::None,
-        Threads::All => Parallelism::Rayon(rayon::current_num_threads()),
-    };
-    // SAFETY: the constructors checked that every element addressed by rows, columns and strides
-    // lies inside the slices and that no two of `dst` are the same; `dst` is borrowed mutably, so it
-    // aliases neither operand.
+    assert!((m - 1) * stride + n <= dst.len());
+    // SAFETY: the constructors and the assert checked that every element lies inside its slice; `dst` is borrowed
+    // mutably, so it is neither operand.
     unsafe {
-        gemm::gemm(
-            dst.rows,
-            dst.cols,
-            a.cols,
-            dst.data.as_mut_ptr(),
-            1,
-            dst.row_stride as isize,
+        f32::matmul(
+            (m, n, k),
+            a.operand(),
+            b.operand(),
+            dst.as_mut_ptr(),
+            stride,
             accumulate,
-            a.data.as_ptr(),
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.col_stride as isize,
-            b.row_stride as isize,
-            1.0,
-            scale,
-            false,
-            false,
-            false,
-            parallelism,
         );
     }
 }
@@ -133,23 +86,11 @@ mod tests {
         let b = [5.0, 6.0, 7.0, 8.0];
         let mut out = [1.0; 4];
         let (ma, mb) = (MatRef::new(&a, 2, 2, 3), MatRef::new(&b, 2, 2, 2));
-        matmul(
-            MatMut::new(&mut out, 2, 2, 2),
-            ma,
-            mb,
-            1.0,
-            false,
-            Threads::One,
-        );
+        matmul(&mut out, 2, ma, mb, false);
         assert_eq!(out, [19.0, 22.0, 43.0, 50.0]);
-        matmul(
-            MatMut::new(&mut out, 2, 2, 2),
-            ma.t(),
-            mb,
-            2.0,
-            true,
-            Threads::All,
-        );
-        assert_eq!(out, [19.0 + 52.0, 22.0 + 60.0, 43.0 + 76.0, 50.0 + 88.0]);
+        matmul(&mut out, 2, ma.t(), mb, true);
+        assert_eq!(out, [19.0 + 26.0, 22.0 + 30.0, 43.0 + 38.0, 50.0 + 44.0]);
+        matmul(&mut out, 2, ma, mb.t(), false);
+        assert_eq!(out, [17.0, 23.0, 39.0, 53.0]);
     }
 }

@@ -11,6 +11,8 @@ use crate::cache::KvCache;
 use crate::constraint::{Constraint, ConstraintFactory};
 use crate::encode::ChatEncoder;
 use crate::error::{Error, Result};
+use crate::linear::Pass;
+use crate::matrix::Compute;
 use crate::qwen::Model;
 use crate::sampling::Sampler;
 use crate::template::ChatTemplate;
@@ -29,24 +31,32 @@ pub struct LoadOptions {
     pub adapter: Option<PathBuf>,
     /// Where to compute.
     pub device: DeviceKind,
+    /// Type of the products.
+    pub compute: Compute,
 }
 
 /// Where to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
-    /// This machine's processor, in f32.
+    /// This machine's processor.
     Cpu,
-    /// The first CUDA device, in bf16.
+    /// The first CUDA device.
     Cuda,
 }
 
 impl DeviceKind {
-    pub(crate) fn open(self) -> Result<(Device, DType)> {
-        match self {
-            Self::Cpu => Ok((Device::Cpu, DType::F32)),
-            Self::Cuda if cfg!(feature = "cuda") => Ok((Device::new_cuda(0)?, DType::BF16)),
-            Self::Cuda => Err(Error::NoCuda),
-        }
+    pub(crate) fn open(self, compute: Compute) -> Result<(Device, DType)> {
+        let device = match self {
+            Self::Cpu if compute.is_available() => Device::Cpu,
+            Self::Cpu => return Err(Error::NoBf16),
+            Self::Cuda if cfg!(feature = "cuda") => Device::new_cuda(0)?,
+            Self::Cuda => return Err(Error::NoCuda),
+        };
+        let dtype = match compute {
+            Compute::F32 => DType::F32,
+            Compute::Bf16 => DType::BF16,
+        };
+        Ok((device, dtype))
     }
 }
 
@@ -54,8 +64,8 @@ impl DeviceKind {
 ///
 /// # Errors
 /// When a file is missing, damaged or asks for what is not supported.
-pub fn load(path: &Path, device: DeviceKind) -> Result<(Model, ChatEncoder)> {
-    let (device, dtype) = device.open()?;
+pub fn load(path: &Path, device: DeviceKind, compute: Compute) -> Result<(Model, ChatEncoder)> {
+    let (device, dtype) = device.open(compute)?;
     let (weights, config) = Weights::open(path, &device, dtype)?;
     let encoder = encoder(path, &weights)?;
     Ok((Model::load(&weights, config)?, encoder))
@@ -96,7 +106,7 @@ impl LocalGenerator {
     /// # Errors
     /// As for [`load`]; when the adapter does not fit the model.
     pub fn load(options: &LoadOptions) -> Result<Self> {
-        let (mut model, encoder) = load(&options.model, options.device)?;
+        let (mut model, encoder) = load(&options.model, options.device, options.compute)?;
         if let Some(folder) = &options.adapter {
             let (config, tensors) = adapter::load(folder, model.device())?;
             adapter::attach(&mut model, &config, &tensors)?;
@@ -133,12 +143,12 @@ impl LocalGenerator {
     }
 
     /// Feeds `ids` and returns the logits that follow the last of them.
-    fn feed(&self, ids: &[u32], cache: &mut KvCache) -> Result<Vec<f32>> {
+    fn feed(&self, ids: &[u32], cache: &mut KvCache, pass: Pass) -> Result<Vec<f32>> {
         let mut last: Option<Tensor> = None;
         for part in ids.chunks(PREFILL_TOKENS) {
             let hidden = self
                 .model
-                .hidden(part, &[part.len()], Some(&mut [&mut *cache]))?;
+                .hidden(part, &[part.len()], Some(&mut [&mut *cache]), pass)?;
             last = Some(hidden.narrow(0, part.len() - 1, 1)?);
         }
         let Some(last) = last else {
@@ -146,7 +156,7 @@ impl LocalGenerator {
         };
         Ok(self
             .model
-            .logits(&last)?
+            .logits(&last, Pass::Decode)?
             .to_dtype(DType::F32)?
             .flatten_all()?
             .to_vec1()?)
@@ -170,11 +180,13 @@ impl LocalGenerator {
         let mut text = TextStream::default();
         let mut pending = prompt.to_vec();
         let mut new_tokens = 0;
+        let mut pass = Pass::Prefill;
         let finish = loop {
             if new_tokens >= room {
                 break Finish::Length;
             }
-            let logits = self.feed(&pending, &mut cache)?;
+            let logits = self.feed(&pending, &mut cache, pass)?;
+            pass = Pass::Decode;
             pending = self.choose(logits, &mut sampler, constraint.as_mut())?;
             pending.truncate(room - new_tokens);
             new_tokens += pending.len();

@@ -1,49 +1,42 @@
-//! Hand-written backward passes against central differences.
+//! Hand-written backward passes against central differences and against the graph of the composed operations.
 
-use candle_core::{Device, Result, Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 
-use crate::attention::{attention, composed};
-use crate::ops::{Rotation, rms_norm, rope, swiglu};
+use crate::attention::{Packed, composed};
+use crate::cache::Heads;
+use crate::ops::{Rotation, gate_rows, gate_rows_backward, norm_rows, norm_rows_backward};
 
 /// Smooth, irregular values around `centre`.
-fn values(dims: &[usize], seed: f32, centre: f32) -> Tensor {
-    let count = dims.iter().product::<usize>();
-    let values = (0..count).map(|i| centre + (seed + 1.7 * i as f32).sin() * 0.8);
-    Tensor::from_vec(values.collect::<Vec<f32>>(), dims, &Device::Cpu).unwrap()
+fn values(count: usize, seed: f32, centre: f32) -> Vec<f32> {
+    (0..count)
+        .map(|i| centre + (seed + 1.7 * i as f32).sin() * 0.8)
+        .collect()
 }
 
-/// Compares the gradient of `sum(w * f(inputs))` with central differences in every entry of every input.
-/// Steps of 1e-2 in f32 leave errors of some 1e-3 of the largest gradient.
-fn check(inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
-    let vars: Vec<Var> = inputs
-        .iter()
-        .map(|t| Var::from_tensor(t).unwrap())
-        .collect();
-    let value = || {
-        let tracked: Vec<Tensor> = vars.iter().map(|v| v.as_tensor().clone()).collect();
-        let y = f(&tracked).unwrap();
-        let weights = values(y.dims(), 0.3, 0.2);
-        (y * weights).unwrap().sum_all().unwrap()
+/// Compares the gradients of `sum(w * f(inputs))`, which `pull` gives for `w`, with central differences in every entry
+/// of every input. Steps of 1e-2 in f32 leave errors of some 1e-3 of the largest gradient.
+fn check(
+    inputs: &[Vec<f32>],
+    f: impl Fn(&[Vec<f32>]) -> Vec<f32>,
+    pull: impl Fn(&[Vec<f32>], &[f32]) -> Vec<Vec<f32>>,
+) {
+    let weights = values(f(inputs).len(), 0.3, 0.2);
+    let value = |inputs: &[Vec<f32>]| -> f64 {
+        let products = f(inputs).into_iter().zip(&weights);
+        products.map(|(y, w)| f64::from(y) * f64::from(*w)).sum()
     };
-    let gradients = value().backward().unwrap();
-    for (index, var) in vars.iter().enumerate() {
-        let gradient = gradients
-            .get(var)
-            .unwrap_or_else(|| panic!("input {index} has no gradient"));
-        let gradient: Vec<f32> = gradient.flatten_all().unwrap().to_vec1().unwrap();
-        let base: Vec<f32> = var.flatten_all().unwrap().to_vec1().unwrap();
+    let gradients = pull(inputs, &weights);
+    assert_eq!(gradients.len(), inputs.len());
+    for (index, gradient) in gradients.iter().enumerate() {
+        assert_eq!(gradient.len(), inputs[index].len());
         let largest = gradient.iter().fold(0.1f32, |m, g| m.max(g.abs()));
-        for entry in 0..base.len() {
-            let at = |delta: f32| -> f32 {
-                let mut moved = base.clone();
-                moved[entry] += delta;
-                var.set(&Tensor::from_vec(moved, var.shape(), &Device::Cpu).unwrap())
-                    .unwrap();
-                value().to_scalar().unwrap()
+        for (entry, found) in gradient.iter().enumerate() {
+            let at = |delta: f32| {
+                let mut moved = inputs.to_vec();
+                moved[index][entry] += delta;
+                value(&moved)
             };
-            let difference = (at(1e-2) - at(-1e-2)) / 2e-2;
-            at(0.0);
-            let found = gradient[entry];
+            let difference = ((at(1e-2) - at(-1e-2)) / 2e-2) as f32;
             assert!(
                 (found - difference).abs() < 4e-3 * largest,
                 "input {index}, entry {entry}: gradient {found}, difference {difference}"
@@ -54,76 +47,128 @@ fn check(inputs: &[Tensor], f: impl Fn(&[Tensor]) -> Result<Tensor>) {
 
 #[test]
 fn rms_norm_has_its_gradient() {
-    let weight = values(&[8], 2.0, 1.0);
-    check(&[values(&[3, 8], 0.1, 0.3)], |x| {
-        rms_norm(&x[0], &weight, 1e-5)
-    });
+    let weight = values(19, 2.0, 1.0);
+    check(
+        &[values(57, 0.1, 0.3)],
+        |x| {
+            let mut y = vec![0.0; 57];
+            norm_rows(&x[0], &weight, 1e-5, &mut y);
+            y
+        },
+        |x, dy| {
+            let mut dx = vec![1.0; 57];
+            norm_rows_backward(&x[0], &weight, 1e-5, dy, &mut dx);
+            // It adds to what is there.
+            vec![dx.into_iter().map(|v| v - 1.0).collect()]
+        },
+    );
 }
 
 #[test]
 fn rope_has_its_gradient() {
     let rotation = Rotation::new(&[0, 3, 11], 6, 10_000.0);
-    check(&[values(&[3, 2, 6], 0.1, 0.0)], |x| rope(&x[0], &rotation));
+    let turned = |rotation: &Rotation, x: &[f32]| {
+        let mut x = x.to_vec();
+        rotation.rotate(&mut x, 2);
+        x
+    };
+    check(
+        &[values(36, 0.1, 0.0)],
+        |x| turned(&rotation, &x[0]),
+        |_, dy| vec![turned(&rotation.inverse(), dy)],
+    );
 }
 
 #[test]
 fn swiglu_has_its_gradients() {
     check(
-        &[values(&[2, 7], 0.1, 0.0), values(&[2, 7], 5.0, 0.4)],
-        |x| swiglu(&x[0], &x[1]),
+        &[values(21, 0.1, 0.0), values(21, 5.0, 0.4)],
+        |x| {
+            let mut gate = x[0].clone();
+            gate_rows(&mut gate, &x[1]);
+            gate
+        },
+        |x, dy| {
+            let (mut gate, mut up) = (x[0].clone(), x[1].clone());
+            gate_rows_backward(&mut gate, &mut up, dy);
+            vec![gate, up]
+        },
     );
+}
+
+/// Four heads that share two groups of keys.
+fn packed<'a>(lens: &'a [usize], x: &'a [Vec<f32>], d: usize) -> Packed<'a> {
+    Packed {
+        query_heads: 4,
+        heads: Heads { groups: 2, d },
+        lens,
+        q: &x[0],
+        k: &x[1],
+        v: &x[2],
+    }
 }
 
 #[test]
 fn attention_has_its_gradients() {
-    // Four heads share two groups of keys; two keys lie before the first query.
     let inputs = [
-        values(&[3, 4, 4], 0.1, 0.0),
-        values(&[5, 2, 4], 5.0, 0.1),
-        values(&[5, 2, 4], 9.0, 0.2),
+        values(5 * 16, 0.1, 0.0),
+        values(5 * 8, 5.0, 0.1),
+        values(5 * 8, 9.0, 0.2),
     ];
-    check(&inputs, |x| attention(&x[0], &x[1], &x[2]));
+    check(
+        &inputs,
+        |x| packed(&[3, 2], x, 4).forward(),
+        |x, dy| {
+            let attention = packed(&[3, 2], x, 4);
+            attention.backward(&attention.forward(), dy).into()
+        },
+    );
 }
 
-/// More queries than one block holds, against the composition that other devices use.
+/// More queries than one block holds, against the composition that other devices use and its graph.
 #[test]
 fn attention_equals_its_composition() {
-    let (q, k, v) = (
-        values(&[130, 4, 8], 0.1, 0.0),
-        values(&[137, 2, 8], 5.0, 0.1),
-        values(&[137, 2, 8], 9.0, 0.2),
-    );
-    let vars = [&q, &k, &v].map(|t| Var::from_tensor(t).unwrap());
-    let tracked = || [0, 1, 2].map(|i| vars[i].as_tensor().clone());
-    let [q, k, v] = tracked();
-    let (fused, plain) = (
-        attention(&q, &k, &v).unwrap(),
-        composed(&q, &k, &v).unwrap(),
-    );
-    let close = |a: &Tensor, b: &Tensor, what: &str| {
-        let difference = (a - b)
-            .unwrap()
-            .abs()
-            .unwrap()
-            .flatten_all()
-            .unwrap()
-            .max(0)
-            .unwrap();
-        let difference: f32 = difference.to_scalar().unwrap();
-        assert!(difference < 2e-5, "{what}: {difference}");
+    let (n, d) = (137, 8);
+    let inputs = [
+        values(n * 4 * d, 0.1, 0.0),
+        values(n * 2 * d, 5.0, 0.1),
+        values(n * 2 * d, 9.0, 0.2),
+    ];
+    let lens = [n];
+    let attention = packed(&lens, &inputs, d);
+    let vars: Vec<Var> = inputs
+        .iter()
+        .zip([4, 2, 2])
+        .map(|(x, heads)| {
+            let x = Tensor::from_vec(x.clone(), (n, heads, d), &Device::Cpu).unwrap();
+            Var::from_tensor(&x).unwrap()
+        })
+        .collect();
+    let [q, k, v] = [0, 1, 2].map(|i| vars[i].as_tensor().clone());
+    let expected = composed(&q, &k, &v).unwrap();
+    let close = |found: &[f32], expected: &Tensor, what: &str| {
+        let expected: Vec<f32> = expected.flatten_all().unwrap().to_vec1().unwrap();
+        assert_eq!(found.len(), expected.len());
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() < 2e-5, "{what}: {a} {b}");
+        }
     };
-    close(&fused, &plain, "forward");
-    let weights = values(fused.dims(), 0.4, 0.0);
-    let gradients = |y: Tensor| {
-        (y * &weights)
-            .unwrap()
-            .sum_all()
-            .unwrap()
-            .backward()
-            .unwrap()
-    };
-    let (a, b) = (gradients(fused), gradients(plain));
-    for (var, name) in vars.iter().zip(["q", "k", "v"]) {
-        close(a.get(var).unwrap(), b.get(var).unwrap(), name);
+    let y = attention.forward();
+    close(&y, &expected, "forward");
+    let dy = values(y.len(), 0.4, 0.0);
+    let weights = Tensor::from_slice(&dy, (n, 4, d), &Device::Cpu).unwrap();
+    let graph = (expected * weights)
+        .unwrap()
+        .sum_all()
+        .unwrap()
+        .backward()
+        .unwrap();
+    for ((found, var), name) in attention
+        .backward(&y, &dy)
+        .iter()
+        .zip(&vars)
+        .zip(["q", "k", "v"])
+    {
+        close(found, graph.get(var).unwrap(), name);
     }
 }

@@ -1,4 +1,4 @@
-//! The one linear layer: a dense or a frozen weight (quantised or not), each with an optional LoRA pair.
+//! The one linear layer: a frozen weight (quantised or not) with an optional LoRA pair.
 
 use std::sync::Arc;
 
@@ -7,23 +7,26 @@ use candle_core::op::BackpropOp;
 use candle_core::quantized::QTensor;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
 
-use crate::host;
-use crate::matrix::HostMatrix;
+use crate::host::{self, SharedOut};
+use crate::matrix::{Activations, Compute, HostMatrix, Values};
+use crate::panels::{self, Adapter};
+use crate::rows::{self, Dense};
 
 /// `y = x W^T + b + scale * (x A^T) B^T`; `W` is `[out, in]`, `A` `[r, in]`, `B` `[out, r]`.
 pub struct Linear {
-    weight: Weight,
+    weight: Frozen,
     bias: Option<Tensor>,
     lora: Option<Lora>,
 }
 
-/// What a linear layer multiplies with.
-#[derive(Clone)]
-pub enum Weight {
-    /// An ordinary tensor: if it is a variable it gets a gradient of its own.
-    Dense(Tensor),
-    /// Never trained: the backward pass yields the input's gradient alone, so no `dW` is ever held.
-    Frozen(Frozen),
+/// Which kernels a product runs on the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Many rows at once, for prompts and training: the fastest GEMM, in the model's compute type.
+    Prefill,
+    /// Each row by itself with the weights as they are stored, in f32: a token's result has the same bits whatever is
+    /// decoded beside it. For generated tokens; cuts gradients.
+    Decode,
 }
 
 /// A weight that is never trained.
@@ -52,7 +55,7 @@ pub struct Lora {
 
 impl Linear {
     /// A layer without adapter.
-    pub fn new(weight: Weight, bias: Option<Tensor>) -> Self {
+    pub fn new(weight: Frozen, bias: Option<Tensor>) -> Self {
         Self {
             weight,
             bias,
@@ -75,22 +78,16 @@ impl Linear {
     /// # Errors
     /// When a dense weight is no matrix.
     pub fn dims(&self) -> Result<(usize, usize)> {
-        match &self.weight {
-            Weight::Dense(w) => w.dims2(),
-            Weight::Frozen(w) => w.dims(),
-        }
+        self.weight.dims()
     }
 
     /// Bytes of the weight, adapter and bias not counted.
     pub fn weight_bytes(&self) -> usize {
-        match &self.weight {
-            Weight::Dense(w) => w.elem_count() * w.dtype().size_in_bytes(),
-            Weight::Frozen(w) => w.bytes(),
-        }
+        self.weight.bytes()
     }
 
     /// Exchanges the weight, for instance for one that an adapter has been merged into.
-    pub fn set_weight(&mut self, weight: Weight) {
+    pub fn set_weight(&mut self, weight: Frozen) {
         self.weight = weight;
     }
 
@@ -99,10 +96,7 @@ impl Linear {
     /// # Errors
     /// When the shapes do not fit or the backend fails.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let mut y = match &self.weight {
-            Weight::Dense(w) => x.matmul(&w.t()?)?,
-            Weight::Frozen(w) => w.forward(x)?,
-        };
+        let mut y = self.weight.forward(x)?;
         if let Some(bias) = &self.bias {
             y = y.broadcast_add(bias)?;
         }
@@ -114,21 +108,136 @@ impl Linear {
         }
         Ok(y)
     }
+
+    /// The same in host memory and outside any graph, into `out` or added to it: `x` is `[m, in]`, `out` `[m, out]`.
+    /// Returns `x A^T` in a prefill pass with an adapter, for [`Self::pull`].
+    ///
+    /// # Errors
+    /// When the layer lies elsewhere.
+    pub(crate) fn apply(
+        &self,
+        x: &Activations<'_>,
+        out: &mut [f32],
+        accumulate: bool,
+        pass: Pass,
+    ) -> Result<Vec<f32>> {
+        let (rows, cols) = self.dims()?;
+        let m = x.values().len() / cols;
+        assert!(x.values().len() == m * cols && out.len() == m * rows);
+        let mut accumulate = accumulate;
+        if let Some(bias) = &self.bias {
+            host::with_values(bias, |bias| {
+                for out in out.chunks_exact_mut(rows) {
+                    match accumulate {
+                        true => out.iter_mut().zip(bias).for_each(|(o, b)| *o += b),
+                        false => out.copy_from_slice(bias),
+                    }
+                }
+                Ok(())
+            })?;
+            accumulate = true;
+        }
+        let matrix = self.weight.host()?;
+        if pass == Pass::Prefill {
+            return self.with_adapter(|adapter| {
+                matrix.forward(adapter, x, &SharedOut::over(out), accumulate)
+            });
+        }
+        matrix.decode(x.values(), &SharedOut::over(out), accumulate);
+        if let Some(lora) = &self.lora {
+            let mut low = vec![0f32; m * lora.a.dim(0)?];
+            dense(x.values(), &lora.a, &SharedOut::over(&mut low), false)?;
+            low.iter_mut().for_each(|v| *v *= lora.scale as f32);
+            dense(&low, &lora.b, &SharedOut::over(out), true)?;
+        }
+        Ok(Vec::new())
+    }
+
+    /// Pulls a gradient back through [`Self::apply`]: `dy` is `[m, out]`, `dx` `[m, in]`, `low` what `apply` returned.
+    /// Returns the gradients of `A` and `B`.
+    ///
+    /// # Errors
+    /// When the layer lies elsewhere.
+    pub(crate) fn pull(
+        &self,
+        x: &Activations<'_>,
+        low: &[f32],
+        dy: &Activations<'_>,
+        dx: &mut [f32],
+        accumulate: bool,
+    ) -> Result<Option<[Tensor; 2]>> {
+        let matrix = self.weight.host()?;
+        let gradients = self.with_adapter(|adapter| {
+            let taped = adapter.map(|adapter| (adapter, x, low));
+            matrix.backward(taped, dy, &SharedOut::over(dx), accumulate)
+        })?;
+        let Some((lora, [da, db])) = self.lora.as_ref().zip(gradients) else {
+            return Ok(None);
+        };
+        Ok(Some([
+            Tensor::from_vec(da, lora.a.shape(), lora.a.device())?,
+            Tensor::from_vec(db, lora.b.shape(), lora.b.device())?,
+        ]))
+    }
+
+    fn with_adapter<R>(&self, f: impl FnOnce(Option<Adapter<'_>>) -> R) -> Result<R> {
+        let Some(lora) = &self.lora else {
+            return Ok(f(None));
+        };
+        host::with_values(&lora.a, |a| {
+            host::with_values(&lora.b, |b| {
+                Ok(f(Some(Adapter {
+                    a,
+                    b,
+                    rank: lora.a.dim(0)?,
+                    scale: lora.scale as f32,
+                })))
+            })
+        })
+    }
+}
+
+/// `x w^T`, each row by itself, into `out` or added to it.
+fn dense(x: &[f32], w: &Tensor, out: &SharedOut<'_>, accumulate: bool) -> Result<()> {
+    let (rows, cols) = w.dims2()?;
+    host::with_values(w, |values| {
+        rows::product(&Dense { values, cols }, (rows, cols), x, out, accumulate);
+        Ok(())
+    })
 }
 
 impl Frozen {
-    pub(crate) fn host(matrix: HostMatrix) -> Self {
+    pub(crate) fn new(matrix: HostMatrix) -> Self {
         Self(Arc::new(Store::Host(matrix)))
     }
 
-    /// A matrix in device memory, in the compute type.
-    pub fn device(weight: Tensor) -> Self {
-        Self(Arc::new(Store::Device(weight.detach())))
+    /// A matrix where it lies; one in host memory is multiplied in f32.
+    ///
+    /// # Errors
+    /// When it is no matrix, or one in host memory is no f32.
+    pub fn dense(weight: &Tensor) -> Result<Self> {
+        let (_, cols) = weight.dims2()?;
+        if !weight.device().is_cpu() {
+            return Ok(Self(Arc::new(Store::Device(weight.detach()))));
+        }
+        let values = Values::F32(host::with_values(weight, |w| Ok(w.to_vec()))?);
+        Ok(Self::new(HostMatrix::new(cols, values, Compute::F32)))
     }
 
     /// A quantised matrix in device memory.
     pub fn device_quantised(weight: QTensor) -> Self {
         Self(Arc::new(Store::DeviceQuantised(weight)))
+    }
+
+    /// The matrix in host memory.
+    ///
+    /// # Errors
+    /// When it lies elsewhere.
+    pub(crate) fn host(&self) -> Result<&HostMatrix> {
+        match &*self.0 {
+            Store::Host(matrix) => Ok(matrix),
+            _ => candle_core::bail!("activations lie in host memory, the weight does not"),
+        }
     }
 
     /// `(out, in)`
@@ -165,6 +274,26 @@ impl Frozen {
         }
     }
 
+    /// `x W^T` in host memory, each row by itself ([`Pass::Decode`]).
+    ///
+    /// # Errors
+    /// When the shapes do not fit or the weight lies elsewhere.
+    pub(crate) fn decode(&self, x: &Tensor) -> Result<Tensor> {
+        let ((n, width), (rows, cols)) = (x.dims2()?, self.dims()?);
+        let matrix = self.host()?;
+        if width != cols {
+            candle_core::bail!("expected activations of width {cols}, got {width}");
+        }
+        let mut y = Vec::with_capacity(n * rows);
+        host::with_values(x, |x| {
+            matrix.decode(x, &SharedOut::new(&mut y), false);
+            Ok(())
+        })?;
+        // SAFETY: the product wrote all outputs of all rows.
+        unsafe { y.set_len(n * rows) };
+        Tensor::from_vec(y, (n, rows), x.device())
+    }
+
     /// `dy W` (`[N, out]` to `[N, in]`), outside any graph.
     ///
     /// # Errors
@@ -172,7 +301,11 @@ impl Frozen {
     pub fn backward(&self, dy: &Tensor) -> Result<Tensor> {
         match &*self.0 {
             Store::Host(m) => {
-                let dx = host::with_values(dy, |dy| Ok(m.backward(dy)))?;
+                let dx = host::with_values(dy, |dy| {
+                    Ok(padded_product(dy, m.rows(), m.cols(), |dy, out| {
+                        m.backward(None, dy, out, false);
+                    }))
+                })?;
                 Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
             }
             Store::Device(w) => dy.detach().matmul(w),
@@ -196,7 +329,7 @@ impl Frozen {
             Store::Host(m) => {
                 let mut out = vec![0f32; ids.len() * cols];
                 for (out, &id) in out.chunks_exact_mut(cols).zip(ids) {
-                    m.row_to_f32(id as usize, out);
+                    m.expand(id as usize, 0, out);
                 }
                 Tensor::from_vec(out, (ids.len(), cols), like.device())
             }
@@ -204,6 +337,32 @@ impl Frozen {
             Store::DeviceQuantised(w) => w.embedding(&index()?)?.to_dtype(like.dtype()),
         }
     }
+}
+
+/// Runs a product of `[n, from]` with padded rows, the result `[n, to]`.
+pub(crate) fn padded_product(
+    x: &[f32],
+    from: usize,
+    to: usize,
+    run: impl FnOnce(&Activations<'_>, &SharedOut<'_>),
+) -> Vec<f32> {
+    let n = x.len() / from;
+    let m = panels::padded(n);
+    let mut padded = Vec::new();
+    let x = match m == n {
+        true => x,
+        false => {
+            padded.reserve(m * from);
+            padded.extend_from_slice(x);
+            padded.resize(m * from, 0.0);
+            &padded
+        }
+    };
+    let mut y = Vec::with_capacity(m * to);
+    run(&Activations::new(x), &SharedOut::new(&mut y));
+    // SAFETY: products write all outputs of all rows.
+    unsafe { y.set_len(n * to) };
+    y
 }
 
 /// The product with a frozen weight as an operation of the graph.
@@ -220,10 +379,10 @@ impl CustomOp1 for Product {
         if width != cols {
             candle_core::bail!("expected activations of width {cols}, got {width}");
         }
-        let Store::Host(matrix) = &*self.0.0 else {
-            candle_core::bail!("activations lie in host memory, the weight does not");
-        };
-        let y = matrix.forward(host::values(storage, layout)?);
+        let matrix = self.0.host()?;
+        let y = padded_product(host::values(storage, layout)?, cols, rows, |x, out| {
+            matrix.forward(None, x, out, false);
+        });
         Ok((CpuStorage::F32(y), (n, rows).into()))
     }
 

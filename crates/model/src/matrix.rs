@@ -1,26 +1,53 @@
 //! Frozen weight matrices in host memory and their products with activations.
 //!
-//! Few rows (decode) read the packed weights directly; many rows (prefill, training) expand some
-//! weight rows at a time to f32 and hand them to the GEMM, so that no f32 copy of the whole matrix
-//! ever exists.
+//! Two kinds of product: [`HostMatrix::decode`] reads the weights as they are stored and treats each activation row by
+//! itself; [`HostMatrix::forward`] and [`HostMatrix::backward`] expand a panel of weights at a time into the type they
+//! multiply in, so that no second copy of the whole matrix ever exists, and serve many rows (prefill, training).
 
 use half::{bf16, f16};
-use rayon::prelude::*;
 
-use crate::gemm::{MatMut, MatRef, Threads, matmul};
+use crate::expand;
+use crate::host::SharedOut;
 use crate::packed::Packed;
+use crate::panels::{self, Adapter, Taped};
+use crate::rows::{self, Dense};
 
-/// Up to this many activation rows, packed weights are read row by row: expanding a matrix for the GEMM only pays
-/// once enough rows share the expansion.
-const FEW_ROWS: usize = 8;
+/// The type that many-row products on the CPU are computed in. Sums are always f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// 32-bit floats.
+    F32,
+    /// bfloat16 operands: twice to six times as fast on CPUs with AVX512-BF16 or AMX.
+    Bf16,
+}
 
-/// Weight rows that are expanded at once: 1024 x 4864 f32 are 20 MB.
-const CHUNK_ROWS: usize = 1024;
+impl Compute {
+    /// Whether this build on this CPU multiplies in the type at more than emulated speed.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::F32 => true,
+            #[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+            Self::Bf16 => is_x86_feature_detected!("avx512bf16"),
+            #[cfg(not(all(feature = "onednn", target_arch = "x86_64")))]
+            Self::Bf16 => false,
+        }
+    }
+
+    /// bf16 where it is available, f32 elsewhere.
+    pub fn fastest() -> Self {
+        if Self::Bf16.is_available() {
+            Self::Bf16
+        } else {
+            Self::F32
+        }
+    }
+}
 
 /// A frozen matrix `[rows, cols]` = `[out_features, in_features]`.
 pub(crate) struct HostMatrix {
     cols: usize,
     values: Values,
+    compute: Compute,
 }
 
 /// How the weights are stored.
@@ -32,8 +59,12 @@ pub(crate) enum Values {
 }
 
 impl HostMatrix {
-    pub(crate) fn new(cols: usize, values: Values) -> Self {
-        Self { cols, values }
+    pub(crate) fn new(cols: usize, values: Values, compute: Compute) -> Self {
+        Self {
+            cols,
+            values,
+            compute,
+        }
     }
 
     pub(crate) fn cols(&self) -> usize {
@@ -59,107 +90,99 @@ impl HostMatrix {
         }
     }
 
-    /// Writes row `row` as f32 into `out` (`[cols]`).
-    pub(crate) fn row_to_f32(&self, row: usize, out: &mut [f32]) {
-        let range = row * self.cols..(row + 1) * self.cols;
+    /// Writes columns `start..start + out.len()` of row `row` into `out`; a packed matrix needs whole groups of 32.
+    pub(crate) fn expand<T: expand::Element>(&self, row: usize, start: usize, out: &mut [T]) {
+        let range = row * self.cols + start..row * self.cols + start + out.len();
         match &self.values {
-            Values::F32(v) => out.copy_from_slice(&v[range]),
-            Values::F16(v) => out
-                .iter_mut()
-                .zip(&v[range])
-                .for_each(|(o, v)| *o = v.to_f32()),
-            Values::Bf16(v) => out
-                .iter_mut()
-                .zip(&v[range])
-                .for_each(|(o, v)| *o = v.to_f32()),
-            Values::Packed(p) => p.row_to_f32(row, out),
+            Values::F32(v) => T::from_f32(&v[range], out),
+            Values::F16(v) => T::from_f16(&v[range], out),
+            Values::Bf16(v) => T::from_bf16(&v[range], out),
+            Values::Packed(p) => p.expand(row, start, out),
         }
     }
 
-    /// `x W^T`: `x` is `[n, cols]`, the result `[n, rows]`.
-    pub(crate) fn forward(&self, x: &[f32]) -> Vec<f32> {
-        let (n, rows) = (x.len() / self.cols, self.rows());
-        let mut y = vec![0f32; n * rows];
-        if n == 0 {
-            return y;
-        }
+    /// `x W^T`, each row by itself, into `out` or added to it: `x` is `[n, cols]`, `out` `[n, rows]`. A row's result has
+    /// the same bits whatever the other rows are.
+    pub(crate) fn decode(&self, x: &[f32], out: &SharedOut<'_>, accumulate: bool) {
+        let (rows, cols) = (self.rows(), self.cols);
+        let shape = (rows, cols);
         match &self.values {
-            Values::Packed(p) if n <= FEW_ROWS => self.forward_few(p, x, &mut y),
-            _ => self.for_chunks(|first, chunk| {
-                let weights = MatRef::new(chunk, chunk.len() / self.cols, self.cols, self.cols);
-                let dst = MatMut::new(&mut y[first..], n, chunk.len() / self.cols, rows);
-                matmul(
-                    dst,
-                    MatRef::new(x, n, self.cols, self.cols),
-                    weights.t(),
-                    1.0,
-                    false,
-                    Threads::All,
-                );
-            }),
+            Values::F32(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
+            Values::F16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
+            Values::Bf16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
+            Values::Packed(p) => rows::packed_product(p, shape, x, out, accumulate),
         }
-        y
     }
 
-    /// `dy W`: `dy` is `[n, rows]`, the result `[n, cols]`: the gradient of [`Self::forward`]'s input.
-    pub(crate) fn backward(&self, dy: &[f32]) -> Vec<f32> {
-        let rows = self.rows();
-        let n = dy.len() / rows;
-        let mut dx = vec![0f32; n * self.cols];
-        if n == 0 {
-            return dx;
+    /// `x (W + adapter)^T` into `out` or added to it: `x` is `[m, cols]`, `out` `[m, rows]`. Returns `x A^T`.
+    pub(crate) fn forward(
+        &self,
+        adapter: Option<Adapter<'_>>,
+        x: &Activations<'_>,
+        out: &SharedOut<'_>,
+        accumulate: bool,
+    ) -> Vec<f32> {
+        match self.compute {
+            #[cfg(feature = "onednn")]
+            Compute::Bf16 => panels::forward(self, adapter, x.bf16(), out, accumulate),
+            _ => panels::forward(self, adapter, x.values, out, accumulate),
         }
-        self.for_chunks(|first, chunk| {
-            let chunk_rows = chunk.len() / self.cols;
-            let dy = MatRef::new(&dy[first..], n, chunk_rows, rows);
-            let weights = MatRef::new(chunk, chunk_rows, self.cols, self.cols);
-            let dst = MatMut::new(&mut dx, n, self.cols, self.cols);
-            matmul(dst, dy, weights, 1.0, first > 0, Threads::All);
-        });
-        dx
     }
 
-    fn forward_few(&self, packed: &Packed, x: &[f32], y: &mut [f32]) {
-        let rows = packed.rows();
-        let sums: Vec<Vec<f32>> = x
-            .chunks_exact(self.cols)
-            .map(|x| packed.group_sums(x))
-            .collect();
-        // Transposed, so that each task owns a contiguous part; at most eight rows are copied back.
-        let n = sums.len();
-        let mut by_row = vec![0f32; rows * n];
-        by_row
-            .par_chunks_mut(128 * n)
-            .enumerate()
-            .for_each(|(chunk, out)| {
-                for (i, out) in out.chunks_exact_mut(n).enumerate() {
-                    for ((out, x), sums) in out.iter_mut().zip(x.chunks_exact(self.cols)).zip(&sums)
-                    {
-                        *out = packed.dot(chunk * 128 + i, x, sums);
-                    }
-                }
-            });
-        for (row, values) in by_row.chunks_exact(n).enumerate() {
-            for (i, &value) in values.iter().enumerate() {
-                y[i * rows + row] = value;
+    /// `dy (W + adapter)` into `out` or added to it: `dy` is `[m, rows]`, `out` `[m, cols]`. Returns the gradients of
+    /// the adapter, which comes with the input and the result of [`Self::forward`].
+    pub(crate) fn backward(
+        &self,
+        taped: Option<(Adapter<'_>, &Activations<'_>, &[f32])>,
+        dy: &Activations<'_>,
+        out: &SharedOut<'_>,
+        accumulate: bool,
+    ) -> Option<[Vec<f32>; 2]> {
+        match self.compute {
+            #[cfg(feature = "onednn")]
+            Compute::Bf16 => {
+                let taped = taped.map(|(adapter, x, low)| Taped {
+                    adapter,
+                    x: x.bf16(),
+                    low,
+                });
+                panels::backward(self, taped, dy.bf16(), out, accumulate)
+            }
+            _ => {
+                let taped = taped.map(|(adapter, x, low)| Taped {
+                    adapter,
+                    x: x.values,
+                    low,
+                });
+                panels::backward(self, taped, dy.values, out, accumulate)
             }
         }
     }
+}
 
-    /// Calls `f(first_row, values)` for consecutive row ranges as f32.
-    fn for_chunks(&self, mut f: impl FnMut(usize, &[f32])) {
-        if let Values::F32(values) = &self.values {
-            return f(0, values);
+/// Activations that several matrices are multiplied with: rounded at most once.
+pub(crate) struct Activations<'a> {
+    values: &'a [f32],
+    #[cfg(feature = "onednn")]
+    rounded: std::cell::OnceCell<Vec<bf16>>,
+}
+
+impl<'a> Activations<'a> {
+    pub(crate) fn new(values: &'a [f32]) -> Self {
+        Self {
+            values,
+            #[cfg(feature = "onednn")]
+            rounded: std::cell::OnceCell::new(),
         }
-        let mut buffer = vec![0f32; CHUNK_ROWS.min(self.rows()) * self.cols];
-        for first in (0..self.rows()).step_by(CHUNK_ROWS) {
-            let rows = CHUNK_ROWS.min(self.rows() - first);
-            let chunk = &mut buffer[..rows * self.cols];
-            chunk
-                .par_chunks_exact_mut(self.cols)
-                .enumerate()
-                .for_each(|(i, out)| self.row_to_f32(first + i, out));
-            f(first, chunk);
-        }
+    }
+
+    pub(crate) fn values(&self) -> &'a [f32] {
+        self.values
+    }
+
+    #[cfg(feature = "onednn")]
+    fn bf16(&self) -> &[bf16] {
+        self.rounded
+            .get_or_init(|| panels::convert(self.values, self.values.len()))
     }
 }

@@ -1,12 +1,11 @@
-//! Differentiable building blocks. This file decides which implementation is used: on the CPU fused
-//! operations with hand-written backward passes, elsewhere compositions of differentiable Candle
-//! operations. Candle's own fused norm, softmax and rotary calls record no backward pass and cut the
-//! gradient without an error, so none of them appears here.
+//! The elementwise building blocks: composed of differentiable Candle operations for any device, and as loops over
+//! slices with hand-written gradients for host memory. Candle's own fused norm, softmax and rotary calls record no
+//! backward pass and cut the gradient without an error, so none of them appears here.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, D, Layout, Result, Shape, Tensor};
+use candle_core::{D, Result, Tensor};
 use rayon::prelude::*;
 
-use crate::host;
+use crate::simd;
 
 /// Root-mean-square norm over the last dimension (Zhang and Sennrich 2019) with a frozen weight:
 /// `y = w * x / sqrt(mean(x^2) + eps)`. `x` is `[.., D]`, `weight` `[D]`; only `x` gets a gradient.
@@ -14,13 +13,6 @@ use crate::host;
 /// # Errors
 /// When the shapes do not fit or the backend fails.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-    if x.device().is_cpu() {
-        let op = RmsNorm {
-            weight: weight.to_vec1::<f32>()?,
-            eps: eps as f32,
-        };
-        return apply1(&x.contiguous()?, op);
-    }
     let wide = x.to_dtype(candle_core::DType::F32)?;
     let mean = (wide.sqr()?.sum_keepdim(D::Minus1)? / wide.dim(D::Minus1)? as f64)?;
     let normed = wide.broadcast_div(&(mean + eps)?.sqrt()?)?;
@@ -50,7 +42,27 @@ impl Rotation {
         Self { cos, sin, half }
     }
 
-    fn inverse(&self) -> Self {
+    /// Rotates the heads of each token, `[N, heads, D]`, in place; tokens without angles (padding) stay as they are.
+    pub(crate) fn rotate(&self, x: &mut [f32], heads: usize) {
+        let half = self.half;
+        let width = heads * 2 * half;
+        x.par_chunks_mut(width)
+            .zip(self.cos.par_chunks(half).zip(self.sin.par_chunks(half)))
+            .with_min_len(GRAIN / width + 1)
+            .for_each(|(x, (cos, sin))| {
+                for x in x.chunks_exact_mut(2 * half) {
+                    let (x1, x2) = x.split_at_mut(half);
+                    for i in 0..half {
+                        let (a, b) = (x1[i], x2[i]);
+                        x1[i] = a * cos[i] - b * sin[i];
+                        x2[i] = a * sin[i] + b * cos[i];
+                    }
+                }
+            });
+    }
+
+    /// The rotation back, which is the transpose and so pulls gradients through [`Self::rotate`].
+    pub(crate) fn inverse(&self) -> Self {
         Self {
             sin: self.sin.iter().map(|s| -s).collect(),
             ..self.clone()
@@ -71,9 +83,6 @@ pub fn rope(x: &Tensor, rotation: &Rotation) -> Result<Tensor> {
             x.dims()
         );
     }
-    if x.device().is_cpu() {
-        return apply1(&x.contiguous()?, Rope(rotation.clone()));
-    }
     let table = |v: &[f32]| Tensor::from_slice(v, (n, 1, d / 2), x.device())?.to_dtype(x.dtype());
     let (cos, sin) = (table(&rotation.cos)?, table(&rotation.sin)?);
     let (a, b) = (x.narrow(2, 0, d / 2)?, x.narrow(2, d / 2, d / 2)?);
@@ -90,190 +99,71 @@ pub fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     if gate.dims() != up.dims() {
         candle_core::bail!("gate {:?} and up {:?} differ", gate.dims(), up.dims());
     }
-    if !gate.device().is_cpu() {
-        return gate.silu()? * up;
-    }
-    let (gate, up) = (gate.contiguous()?, up.contiguous()?);
-    if gate.track_op() || up.track_op() {
-        gate.apply_op2(&up, SwiGlu)
-    } else {
-        gate.apply_op2_no_bwd(&up, &SwiGlu)
-    }
-}
-
-fn apply1<C: CustomOp1 + Send + Sync + 'static>(x: &Tensor, op: C) -> Result<Tensor> {
-    if x.track_op() {
-        x.apply_op1(op)
-    } else {
-        x.apply_op1_no_bwd(&op)
-    }
+    gate.silu()? * up
 }
 
 /// Values per task of an elementwise loop: enough to outweigh handing it over.
-const GRAIN: usize = 1 << 14;
+pub(crate) const GRAIN: usize = 1 << 14;
 
-struct RmsNorm {
-    weight: Vec<f32>,
-    eps: f32,
-}
-
-impl RmsNorm {
-    fn inverse_rms(&self, x: &[f32]) -> f32 {
-        let mean = x.iter().map(|v| v * v).sum::<f32>() / x.len() as f32;
-        1.0 / (mean + self.eps).sqrt()
-    }
-}
-
-impl CustomOp1 for RmsNorm {
-    fn name(&self) -> &'static str {
-        "rms-norm"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = host::values(storage, layout)?;
-        let width = self.weight.len();
-        if layout.dims().last() != Some(&width) {
-            candle_core::bail!(
-                "norm weight of width {width} does not fit {:?}",
-                layout.dims()
-            );
+/// `1 / sqrt(mean(x^2) + eps)`
+fn inverse_rms(x: &[f32], eps: f32) -> f32 {
+    // Sixteen sums side by side fill vector registers.
+    let mut sums = [0f32; 16];
+    let chunks = x.chunks_exact(16);
+    let rest: f32 = chunks.remainder().iter().map(|v| v * v).sum();
+    for chunk in chunks {
+        for (sum, v) in sums.iter_mut().zip(chunk) {
+            *sum += v * v;
         }
-        let mut y = vec![0f32; x.len()];
-        y.par_chunks_mut(width)
-            .zip(x.par_chunks(width))
-            .with_min_len(GRAIN / width + 1)
-            .for_each(|(y, x)| {
-                let inverse = self.inverse_rms(x);
-                for ((y, x), w) in y.iter_mut().zip(x).zip(&self.weight) {
-                    *y = x * inverse * w;
-                }
-            });
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
-
-    /// With `r = 1 / rms(x)` and `g = w * dy`: `dx = r * g - x * r^3 * mean(g * x)`.
-    fn bwd(&self, x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        let width = self.weight.len();
-        let dx = host::with_values(x, |x| {
-            host::with_values(dy, |dy| {
-                let mut dx = vec![0f32; x.len()];
-                dx.par_chunks_mut(width)
-                    .zip(x.par_chunks(width).zip(dy.par_chunks(width)))
-                    .with_min_len(GRAIN / width + 1)
-                    .for_each(|(dx, (x, dy))| {
-                        let r = self.inverse_rms(x);
-                        let dot: f32 = x
-                            .iter()
-                            .zip(dy)
-                            .zip(&self.weight)
-                            .map(|((x, dy), w)| x * dy * w)
-                            .sum();
-                        let pull = r * r * r * dot / width as f32;
-                        for (((dx, x), dy), w) in dx.iter_mut().zip(x).zip(dy).zip(&self.weight) {
-                            *dx = r * w * dy - pull * x;
-                        }
-                    });
-                Ok(dx)
-            })
-        })?;
-        Tensor::from_vec(dx, x.shape(), x.device()).map(Some)
-    }
+    let mean = (sums.iter().sum::<f32>() + rest) / x.len() as f32;
+    1.0 / (mean + eps).sqrt()
 }
 
-struct Rope(Rotation);
-
-impl CustomOp1 for Rope {
-    fn name(&self) -> &'static str {
-        "rope"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let x = host::values(storage, layout)?;
-        let (_, heads, d) = layout.shape().dims3()?;
-        let half = d / 2;
-        let mut y = vec![0f32; x.len()];
-        y.par_chunks_mut(heads * d)
-            .zip(x.par_chunks(heads * d))
-            .enumerate()
-            .with_min_len(GRAIN / (heads * d) + 1)
-            .for_each(|(token, (y, x))| {
-                let cos = &self.0.cos[token * half..(token + 1) * half];
-                let sin = &self.0.sin[token * half..(token + 1) * half];
-                for (y, x) in y.chunks_exact_mut(d).zip(x.chunks_exact(d)) {
-                    let (x1, x2) = x.split_at(half);
-                    let (y1, y2) = y.split_at_mut(half);
-                    for i in 0..half {
-                        y1[i] = x1[i] * cos[i] - x2[i] * sin[i];
-                        y2[i] = x1[i] * sin[i] + x2[i] * cos[i];
-                    }
-                }
-            });
-        Ok((CpuStorage::F32(y), layout.shape().clone()))
-    }
-
-    /// A rotation's transpose is the rotation back.
-    fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {
-        dy.detach()
-            .contiguous()?
-            .apply_op1_no_bwd(&Rope(self.0.inverse()))
-            .map(Some)
-    }
+/// [`rms_norm`] of rows of `weight`'s length into `y`.
+pub(crate) fn norm_rows(x: &[f32], weight: &[f32], eps: f32, y: &mut [f32]) {
+    let width = weight.len();
+    y.par_chunks_mut(width)
+        .zip(x.par_chunks(width))
+        .with_min_len(GRAIN / width + 1)
+        .for_each(|(y, x)| {
+            let inverse = inverse_rms(x, eps);
+            for ((y, x), w) in y.iter_mut().zip(x).zip(weight) {
+                *y = x * inverse * w;
+            }
+        });
 }
 
-struct SwiGlu;
+/// Adds the gradient of `x` in [`norm_rows`] to `dx`, for the gradient `dy` of the result.
+///
+/// With `r = 1 / rms(x)` and `g = w * dy`: `dx = r * g - x * r^3 * mean(g * x)`.
+pub(crate) fn norm_rows_backward(x: &[f32], weight: &[f32], eps: f32, dy: &[f32], dx: &mut [f32]) {
+    let width = weight.len();
+    dx.par_chunks_mut(width)
+        .zip(x.par_chunks(width).zip(dy.par_chunks(width)))
+        .with_min_len(GRAIN / width + 1)
+        .for_each(|(dx, (x, dy))| {
+            let r = inverse_rms(x, eps);
+            let products = x.iter().zip(dy).zip(weight);
+            let dot: f32 = products.map(|((x, dy), w)| x * dy * w).sum();
+            let pull = r * r * r * dot / width as f32;
+            for (((dx, x), dy), w) in dx.iter_mut().zip(x).zip(dy).zip(weight) {
+                *dx += r * w * dy - pull * x;
+            }
+        });
+}
 
-impl CustomOp2 for SwiGlu {
-    fn name(&self) -> &'static str {
-        "swiglu"
-    }
+/// [`swiglu`] in place of `gate`.
+pub(crate) fn gate_rows(gate: &mut [f32], up: &[f32]) {
+    gate.par_chunks_mut(GRAIN)
+        .zip(up.par_chunks(GRAIN))
+        .for_each(|(gate, up)| simd::swiglu(gate, up));
+}
 
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let (gate, up) = (host::values(s1, l1)?, host::values(s2, l2)?);
-        let mut y = vec![0f32; gate.len()];
-        y.par_chunks_mut(GRAIN)
-            .zip(gate.par_chunks(GRAIN).zip(up.par_chunks(GRAIN)))
-            .for_each(|(y, (gate, up))| {
-                for ((y, g), u) in y.iter_mut().zip(gate).zip(up) {
-                    *y = g / (1.0 + (-g).exp()) * u;
-                }
-            });
-        Ok((CpuStorage::F32(y), l1.shape().clone()))
-    }
-
-    /// With `s = sigmoid(g)`: `dg = dy * u * s * (1 + g * (1 - s))`, `du = dy * g * s`.
-    fn bwd(
-        &self,
-        gate: &Tensor,
-        up: &Tensor,
-        _y: &Tensor,
-        dy: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (mut dgate, mut dup) = (vec![0f32; gate.elem_count()], vec![0f32; gate.elem_count()]);
-        host::with_values(gate, |gate| {
-            host::with_values(up, |up| {
-                host::with_values(dy, |dy| {
-                    let outputs = dgate.par_chunks_mut(GRAIN).zip(dup.par_chunks_mut(GRAIN));
-                    let inputs = gate
-                        .par_chunks(GRAIN)
-                        .zip(up.par_chunks(GRAIN).zip(dy.par_chunks(GRAIN)));
-                    outputs.zip(inputs).for_each(|((dg, du), (g, (u, dy)))| {
-                        for i in 0..g.len() {
-                            let s = 1.0 / (1.0 + (-g[i]).exp());
-                            dg[i] = dy[i] * u[i] * s * (1.0 + g[i] * (1.0 - s));
-                            du[i] = dy[i] * g[i] * s;
-                        }
-                    });
-                    Ok(())
-                })
-            })
-        })?;
-        let wrap = |v| Tensor::from_vec(v, gate.shape(), gate.device());
-        Ok((Some(wrap(dgate)?), Some(wrap(dup)?)))
-    }
+/// Gradients of [`swiglu`] in place of its arguments.
+pub(crate) fn gate_rows_backward(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
+    gate.par_chunks_mut(GRAIN)
+        .zip(up.par_chunks_mut(GRAIN))
+        .zip(dy.par_chunks(GRAIN))
+        .for_each(|((gate, up), dy)| simd::swiglu_backward(gate, up, dy));
 }

@@ -4,13 +4,17 @@
 //! padding. Norms and linear layers see them all at once; attention is causal inside each row's own
 //! segment, which makes a row's result independent of its neighbours.
 
+mod host;
+mod loss;
+mod tape;
+
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::attention::attention;
+use crate::attention;
 use crate::cache::KvCache;
 use crate::config::ModelConfig;
 use crate::error;
-use crate::linear::{Frozen, Linear, Weight};
+use crate::linear::{Frozen, Linear, Pass};
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
 
@@ -99,9 +103,12 @@ impl Projection {
     }
 }
 
+pub use tape::Tape;
+
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {
     lens: Vec<usize>,
+    pass: Pass,
     rotation: Rotation,
 }
 
@@ -171,7 +178,7 @@ impl Model {
     }
 
     /// Rows of `lens` tokens that start at `starts` (their cached lengths).
-    pub fn packing(&self, lens: &[usize], starts: &[usize]) -> Packing {
+    pub fn packing(&self, lens: &[usize], starts: &[usize], pass: Pass) -> Packing {
         let positions: Vec<usize> = lens
             .iter()
             .zip(starts)
@@ -180,6 +187,7 @@ impl Model {
         let rotation = Rotation::new(&positions, self.config.head_dim, self.config.rope_theta);
         Packing {
             lens: lens.to_vec(),
+            pass,
             rotation,
         }
     }
@@ -200,8 +208,8 @@ impl Model {
         rms_norm(x, &self.norm, self.config.norm_eps)
     }
 
-    /// Final hidden states `[N, D]` of a packed batch: `ids` holds the tokens of all rows, `lens` their
-    /// numbers. With caches (one a row) the tokens continue what is cached and are added to it.
+    /// Final hidden states `[N, D]` of a packed batch, outside any graph: `ids` holds the tokens of all rows, `lens`
+    /// their numbers. With caches (one a row) the tokens continue what is cached and are added to it.
     ///
     /// # Errors
     /// When the arguments do not fit together or the backend fails.
@@ -210,6 +218,7 @@ impl Model {
         ids: &[u32],
         lens: &[usize],
         mut caches: Option<&mut [&mut KvCache]>,
+        pass: Pass,
     ) -> Result<Tensor> {
         if lens.iter().sum::<usize>() != ids.len()
             || caches.as_ref().is_some_and(|c| c.len() != lens.len())
@@ -220,8 +229,18 @@ impl Model {
             Some(caches) => caches.iter().map(|c| c.len()).collect(),
             None => vec![0; lens.len()],
         };
-        let packing = self.packing(lens, &starts);
+        let packing = self.packing(lens, &starts, pass);
         let mut x = self.embed(ids)?;
+        if self.device.is_cpu() {
+            // Inside the pool: handing every product over to it from outside costs more than a small product.
+            return rayon::scope(|_| match caches {
+                Some(caches) => host::hidden(self, &x, &packing, caches),
+                None => {
+                    let mut own: Vec<_> = lens.iter().map(|_| self.new_cache()).collect();
+                    host::hidden(self, &x, &packing, &mut own.iter_mut().collect::<Vec<_>>())
+                }
+            });
+        }
         for (layer, block) in self.blocks.iter().enumerate() {
             let caches = caches.as_mut().map(|c| (layer, &mut **c));
             x = block.forward(&x, &packing, caches)?;
@@ -235,12 +254,22 @@ impl Model {
         self.final_norm(&x)
     }
 
+    /// An empty cache for a row.
+    pub fn new_cache(&self) -> KvCache {
+        KvCache::new(self.blocks.len())
+    }
+
     /// Logits `[M, V]` of hidden states `[M, D]`: pass only the positions that are wanted.
     ///
     /// # Errors
     /// When the backend fails.
-    pub fn logits(&self, hidden: &Tensor) -> Result<Tensor> {
-        self.head.forward(hidden)
+    pub fn logits(&self, hidden: &Tensor, pass: Pass) -> Result<Tensor> {
+        match pass {
+            Pass::Decode if self.device.is_cpu() => {
+                rayon::scope(|_| self.head.decode(&hidden.contiguous()?))
+            }
+            _ => self.head.forward(hidden),
+        }
     }
 }
 
@@ -255,7 +284,7 @@ impl Block {
             let bias = has_bias
                 .then(|| weights.vector(&format!("{path}.bias"), rows))
                 .transpose()?;
-            linears.push(Linear::new(Weight::Frozen(weight), bias));
+            linears.push(Linear::new(weight, bias));
         }
         let norm =
             |name: &str, len| weights.vector(&format!("model.layers.{layer}.{name}.weight"), len);
@@ -342,7 +371,7 @@ impl Block {
             if let Some((layer, caches)) = &mut caches {
                 (keys, values) = caches[row].append(*layer, &keys, &values)?;
             }
-            rows.push(attention(&part(&q)?, &keys, &values)?);
+            rows.push(attention::composed(&part(&q)?, &keys, &values)?);
             start += len;
         }
         let y = if rows.len() == 1 {

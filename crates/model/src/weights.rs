@@ -13,7 +13,7 @@ use half::{bf16, f16};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::linear::Frozen;
-use crate::matrix::{HostMatrix, Values};
+use crate::matrix::{Compute, HostMatrix, Values};
 use crate::packed::Packed;
 
 /// An opened model.
@@ -22,6 +22,7 @@ pub struct Weights {
     source: Source,
     device: Device,
     dtype: DType,
+    compute: Compute,
 }
 
 enum Source {
@@ -33,8 +34,8 @@ enum Source {
 }
 
 impl Weights {
-    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`;
-    /// the CPU computes in f32 whatever the file holds.
+    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`, f32 or bf16; on the CPU
+    /// it is the type of many-row products alone ([`Compute`]), activations stay f32.
     ///
     /// # Errors
     /// When files are missing or malformed, or the architecture is not supported.
@@ -44,14 +45,7 @@ impl Weights {
         } else {
             open_gguf(path)?
         };
-        let dtype = if device.is_cpu() { DType::F32 } else { dtype };
-        let weights = Self {
-            path: path.to_owned(),
-            source,
-            device: device.clone(),
-            dtype,
-        };
-        Ok((weights, config))
+        Ok((Self::new(path, source, device, dtype), config))
     }
 
     /// Opens the safetensors files of a HF folder whose configuration the caller reads.
@@ -59,12 +53,21 @@ impl Weights {
     /// # Errors
     /// When files are missing or malformed.
     pub(crate) fn open_tensors(folder: &Path, device: &Device, dtype: DType) -> Result<Self> {
-        Ok(Self {
-            path: folder.to_owned(),
-            source: Source::Safetensors(map_folder(folder)?),
+        let source = Source::Safetensors(map_folder(folder)?);
+        Ok(Self::new(folder, source, device, dtype))
+    }
+
+    fn new(path: &Path, source: Source, device: &Device, dtype: DType) -> Self {
+        Self {
+            path: path.to_owned(),
+            source,
             device: device.clone(),
             dtype: if device.is_cpu() { DType::F32 } else { dtype },
-        })
+            compute: match dtype {
+                DType::BF16 => Compute::Bf16,
+                _ => Compute::F32,
+            },
+        }
     }
 
     /// Whether there is a tensor of this name.
@@ -145,9 +148,7 @@ impl Weights {
         cols: usize,
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
-            return Ok(Frozen::device(
-                files.load(name, &self.device)?.to_dtype(self.dtype)?,
-            ));
+            return Frozen::dense(&files.load(name, &self.device)?.to_dtype(self.dtype)?);
         }
         let view = files.get(name)?;
         let (dtype, bytes) = (view.dtype(), view.data());
@@ -157,7 +158,7 @@ impl Weights {
             safetensors::Dtype::BF16 => Values::Bf16(from_bytes(bytes, bf16::from_le_bytes)),
             other => candle_core::bail!("weights of type {other:?} are not supported"),
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values)))
+        Ok(Frozen::new(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn frozen_gguf(
@@ -169,9 +170,9 @@ impl Weights {
     ) -> candle_core::Result<Frozen> {
         if !self.device.is_cpu() {
             return match self.gguf_tensor(content, file, name)? {
-                q if matches!(q.dtype(), GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16) => Ok(
-                    Frozen::device(q.dequantize(&self.device)?.to_dtype(self.dtype)?),
-                ),
+                q if matches!(q.dtype(), GgmlDType::F32 | GgmlDType::F16 | GgmlDType::BF16) => {
+                    Frozen::dense(&q.dequantize(&self.device)?.to_dtype(self.dtype)?)
+                }
                 q => Ok(Frozen::device_quantised(q)),
             };
         }
@@ -195,7 +196,7 @@ impl Weights {
                 None => candle_core::bail!("weights of type {other:?} are not supported"),
             },
         };
-        Ok(Frozen::host(HostMatrix::new(cols, values)))
+        Ok(Frozen::new(HostMatrix::new(cols, values, self.compute)))
     }
 
     fn gguf_tensor(

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mem_model::embed::{Embedder, Embedding, Kind, Pooling, Prompts};
 use mem_model::generate::DeviceKind;
+use mem_model::matrix::Compute;
 use serde::Deserialize;
 
 const NAMES: [&str; 3] = ["tiny-bert", "tiny-xlm-roberta", "tiny-qwen3-embedding"];
@@ -45,7 +46,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn load(folder: &Path) -> Embedder {
-    Embedder::load(folder, DeviceKind::Cpu).unwrap()
+    Embedder::load(folder, DeviceKind::Cpu, Compute::F32).unwrap()
 }
 
 fn cases(name: &str) -> Vec<Case> {
@@ -198,7 +199,7 @@ fn what_is_not_supported_is_named() {
     ] {
         assert!(config.contains(from), "{from}");
         std::fs::write(&path, config.replace(from, to)).unwrap();
-        let error = Embedder::load(copy.path(), DeviceKind::Cpu)
+        let error = Embedder::load(copy.path(), DeviceKind::Cpu, Compute::F32)
             .err()
             .unwrap()
             .to_string();

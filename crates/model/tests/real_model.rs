@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use candle_core::{DType, Device};
 use mem_model::cache::KvCache;
+use mem_model::linear::Pass;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use serde::Deserialize;
@@ -58,10 +59,10 @@ fn greedy_tokens_equal_transformers() {
     let mut found = Vec::new();
     for step in 0..reference.ids.len() {
         let hidden = model
-            .hidden(&next, &[next.len()], Some(&mut [&mut cache]))
+            .hidden(&next, &[next.len()], Some(&mut [&mut cache]), Pass::Prefill)
             .unwrap();
         let row: Vec<f32> = model
-            .logits(&hidden.narrow(0, next.len() - 1, 1).unwrap())
+            .logits(&hidden.narrow(0, next.len() - 1, 1).unwrap(), Pass::Prefill)
             .unwrap()
             .flatten_all()
             .unwrap()

@@ -9,6 +9,7 @@ use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 use mem_model::error::{Error, Result};
+use mem_model::linear::Pass;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 
@@ -22,8 +23,10 @@ fn load(path: &Path) -> Result<Model> {
 }
 
 fn logits(model: &Model, ids: &[u32]) -> Vec<f32> {
-    let hidden = model.hidden(ids, &[ids.len()], None).unwrap();
-    let logits = model.logits(&hidden).unwrap();
+    let hidden = model
+        .hidden(ids, &[ids.len()], None, Pass::Prefill)
+        .unwrap();
+    let logits = model.logits(&hidden, Pass::Prefill).unwrap();
     logits.flatten_all().unwrap().to_vec1().unwrap()
 }
 

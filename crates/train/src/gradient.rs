@@ -6,11 +6,15 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Result, Tensor, Var};
 use mem_model::adapter::tensor_name;
 use mem_model::encode::Encoded;
+use mem_model::linear::Pass;
 use mem_model::qwen::{Model, Projection};
 use rayon::prelude::*;
 
 /// Supervised positions whose logits are held at once: 128 x 151,936 f32 are 78 MB.
 const HEAD_ROWS: usize = 128;
+
+/// Bytes of activations that a pass keeps at most; blocks that do not fit are computed again.
+const KEPT_BYTES: usize = 2 << 30;
 
 /// Sums over the supervised tokens of some examples; divide once, when all are added.
 #[derive(Default)]
@@ -68,7 +72,11 @@ pub fn accumulate(
     sums: &mut Sums,
 ) -> Result<()> {
     let batch = Batch::new(examples);
-    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    if model.device().is_cpu() {
+        // Inside the pool, which the many small steps are handed to.
+        return rayon::scope(|_| accumulate_host(model, &batch, sums));
+    }
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     let mut inputs = vec![model.embed(&batch.ids)?];
     for (i, block) in model.blocks().iter().enumerate() {
         let y = block.forward(&inputs[i], &packing, None)?.detach();
@@ -94,11 +102,7 @@ pub fn accumulate(
                 else {
                     continue;
                 };
-                let sum = match sums.gradients.remove(&name) {
-                    Some(sum) => (sum + found)?,
-                    None => found,
-                };
-                sums.gradients.insert(name, sum);
+                add(&mut sums.gradients, name, found)?;
             }
         }
     }
@@ -108,13 +112,52 @@ pub fn accumulate(
     Ok(())
 }
 
+/// [`accumulate`] in host memory.
+fn accumulate_host(model: &Model, batch: &Batch, sums: &mut Sums) -> Result<()> {
+    let (last, tape) = model.record(&batch.ids, &batch.lens, KEPT_BYTES)?;
+    let (loss, gradient) = model.loss(&last, &batch.rows, &batch.targets, true)?;
+    let Some(gradient) = gradient else {
+        return Ok(());
+    };
+    model.pull(tape, &gradient, &mut |layer, projection, pair| {
+        for (part, found) in ["A", "B"].into_iter().zip(pair) {
+            add(
+                &mut sums.gradients,
+                tensor_name(layer, projection, part),
+                found,
+            )?;
+        }
+        Ok(())
+    })?;
+    sums.loss += loss;
+    sums.supervised_tokens += batch.targets.len();
+    sums.tokens += batch.ids.len();
+    Ok(())
+}
+
+fn add(gradients: &mut BTreeMap<String, Tensor>, name: String, found: Tensor) -> Result<()> {
+    let sum = match gradients.remove(&name) {
+        Some(sum) => (sum + found)?,
+        None => found,
+    };
+    gradients.insert(name, sum);
+    Ok(())
+}
+
 /// Adds the loss of `examples` to `sums`, without gradients.
 ///
 /// # Errors
 /// When the backend fails.
 pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
     let batch = Batch::new(examples);
-    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()]);
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
+    if model.device().is_cpu() {
+        let (last, _) = rayon::scope(|_| model.record(&batch.ids, &batch.lens, 0))?;
+        sums.loss += model.loss(&last, &batch.rows, &batch.targets, false)?.0;
+        sums.supervised_tokens += batch.targets.len();
+        sums.tokens += batch.ids.len();
+        return Ok(());
+    }
     let mut x = model.embed(&batch.ids)?;
     for block in model.blocks() {
         // Detached: adapter tensors may be variables, whose graph would hold every activation.
@@ -162,7 +205,7 @@ fn chunks(targets: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
 /// Summed cross-entropy of `[M, D]` hidden states and its gradient for the logits, `[M, V]`:
 /// `softmax(logits) - onehot(target)`.
 fn cross_entropy(model: &Model, hidden: &Tensor, targets: &[u32]) -> Result<(f64, Tensor)> {
-    let logits = model.logits(hidden)?;
+    let logits = model.logits(hidden, Pass::Prefill)?;
     let (rows, vocabulary) = logits.dims2()?;
     let mut values = logits
         .to_dtype(DType::F32)?

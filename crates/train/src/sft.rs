@@ -114,15 +114,7 @@ pub fn run(
         Some(checkpoint) => checkpoint.adapter.clone(),
         None => adapter::initial(&config, &model, &mut rng)?,
     };
-    let vars: BTreeMap<String, Var> = tensors
-        .iter()
-        .map(|(name, t)| Ok((name.clone(), Var::from_tensor(t)?)))
-        .collect::<Result<_>>()?;
-    let tracked = vars
-        .iter()
-        .map(|(name, var)| (name.clone(), var.as_tensor().clone()))
-        .collect();
-    adapter::attach(&mut model, &config, &tracked)?;
+    let vars = attach_trainable(&mut model, &config, &tensors)?;
     let mut optimiser = AdamW::new(AdamWSettings::with_decay(settings.weight_decay), &vars)?;
     let start = resumed.as_ref().map_or(0, |c| c.state.step);
     if let Some(checkpoint) = resumed
@@ -174,6 +166,27 @@ pub fn run(
         dev_loss_after: metrics.last_eval,
         adapter: folder,
     })
+}
+
+/// Gives the model an adapter of variables that start as `tensors`.
+///
+/// # Errors
+/// When the tensors do not fit the model.
+pub fn attach_trainable(
+    model: &mut Model,
+    config: &AdapterConfig,
+    tensors: &BTreeMap<String, Tensor>,
+) -> Result<BTreeMap<String, Var>> {
+    let vars: BTreeMap<String, Var> = tensors
+        .iter()
+        .map(|(name, t)| Ok((name.clone(), Var::from_tensor(t)?)))
+        .collect::<Result<_>>()?;
+    let tracked = vars
+        .iter()
+        .map(|(name, var)| (name.clone(), var.as_tensor().clone()))
+        .collect();
+    adapter::attach(model, config, &tracked)?;
+    Ok(vars)
 }
 
 fn due(step: usize, every: usize) -> bool {

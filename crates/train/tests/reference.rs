@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use candle_core::{DType, Device, Var};
 use mem_model::adapter;
 use mem_model::encode::Encoded;
+use mem_model::linear::Pass;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_train::gradient::{Sums, accumulate, evaluate};
@@ -256,9 +257,11 @@ fn eight_examples_are_learnt_by_heart() {
     }
     // Every supervised token is the model's first choice, given the true ones before it.
     for row in &rows {
-        let hidden = model.hidden(&row.ids, &[row.ids.len()], None).unwrap();
+        let hidden = model
+            .hidden(&row.ids, &[row.ids.len()], None, Pass::Prefill)
+            .unwrap();
         let best: Vec<u32> = model
-            .logits(&hidden)
+            .logits(&hidden, Pass::Prefill)
             .unwrap()
             .argmax(1)
             .unwrap()

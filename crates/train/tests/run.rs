@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use mem_model::generate::{DeviceKind, load};
+use mem_model::matrix::Compute;
 use mem_train::config::Recipe;
 use mem_train::error::Error;
 use mem_train::examples::Examples;
@@ -62,6 +63,7 @@ fn run(recipe: &Recipe, observe: &mut dyn FnMut(&Event)) -> Result<Outcome, Erro
     let (model, encoder) = load(
         &root().join("crates/model/tests/fixtures/tiny-qwen2"),
         DeviceKind::Cpu,
+        Compute::F32,
     )
     .unwrap();
     let examples = Examples::read(
@@ -232,6 +234,7 @@ fn a_malformed_scenario_is_skipped_and_named() {
     let (_, encoder) = load(
         &root().join("crates/model/tests/fixtures/tiny-qwen2"),
         DeviceKind::Cpu,
+        Compute::F32,
     )
     .unwrap();
     let examples = Examples::read(&recipe.data, &recipe.tuning(), &encoder, 2000).unwrap();
@@ -301,6 +304,7 @@ fn data_reached_by_many_ways_counts_once() {
     let (_, encoder) = load(
         &root().join("crates/model/tests/fixtures/tiny-qwen2"),
         DeviceKind::Cpu,
+        Compute::F32,
     )
     .unwrap();
     let read = |data: &[PathBuf]| {

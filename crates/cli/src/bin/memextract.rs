@@ -10,9 +10,9 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Parser, Subcommand};
 use mem_cli::{
-    device::Device,
+    device::MachineArgs,
     exit_code,
     extract::{
         self, Loaded, Output, Problems, Summary,
@@ -22,7 +22,7 @@ use mem_cli::{
     say,
 };
 use mem_model::adapter::read_config;
-use mem_model::generate::{DeviceKind, LoadOptions, LocalGenerator, load_encoder};
+use mem_model::generate::{LoadOptions, LocalGenerator, load_encoder};
 use mem_schema::generator::ChatMessage;
 
 const AFTER_HELP: &str = "\
@@ -67,31 +67,10 @@ enum Command {
     },
 }
 
-/// More than any machine has cores, and few enough that starting them takes no time.
-const MOST_THREADS: i64 = 1024;
-
-/// Where the model runs.
-#[derive(Args, Clone, Copy)]
-struct MachineArgs {
-    /// Device that computes
-    #[arg(
-        long,
-        value_name = "DEVICE",
-        default_value = "cpu",
-        help_heading = "Model"
-    )]
-    device: Device,
-    /// Threads that compute [default: one for each core]
-    #[arg(long, value_name = "COUNT", help_heading = "Model", value_parser = value_parser!(u16).range(1..=MOST_THREADS))]
-    threads: Option<u16>,
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(threads) = arguments.machine.threads {
-        // SAFETY: nothing else runs yet that could read the environment at the same time.
-        unsafe { std::env::set_var("RAYON_NUM_THREADS", threads.to_string()) };
-    }
+    // SAFETY: nothing else runs yet.
+    unsafe { arguments.machine.limit_threads() };
     let outcome = match &arguments.command {
         Some(Command::Windows { input, json }) => show_windows(input, *json),
         None => extract(&arguments),
@@ -136,13 +115,14 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut job = extract::prepare(&arguments.input, &arguments.output)?;
     say_problems(job.problems());
     let model = choose_model(&arguments.input)?;
-    let device = DeviceKind::from(arguments.machine.device);
+    let (device, compute) = (arguments.machine.kind(), arguments.machine.compute());
     let model_state = extract::model_state(&model)?;
-    job.begin(&format!("{model_state}, on {device:?}"))?;
+    job.begin(&format!("{model_state}, on {device:?} in {compute:?}"))?;
     let options = LoadOptions {
         model,
         adapter: arguments.input.adapter.clone(),
         device,
+        compute,
     };
     let load = || {
         let generator = LocalGenerator::load(&options)?;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::kernels::{LayerNorm, add_norm, attention, bias_gelu};
 use super::settings::read_json;
 use crate::error;
-use crate::linear::{Frozen, Linear, Weight};
+use crate::linear::{Frozen, Linear};
 use crate::weights::Weights;
 
 /// No size of a real model comes near it.
@@ -223,7 +223,7 @@ impl Source<'_> {
             .weights
             .frozen(&format!("{}{name}.weight", self.root), rows, cols)?;
         Ok(Affine {
-            linear: Linear::new(Weight::Frozen(weight), None),
+            linear: Linear::new(weight, None),
             bias: self.vector(&format!("{name}.bias"), rows)?,
         })
     }

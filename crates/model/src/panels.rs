@@ -1,0 +1,466 @@
+//! Many-row products: tasks expand panels of the weights and multiply them, each on its own thread.
+//!
+//! Panels depend on the matrix alone, so that results do not depend on the number of threads.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+#[cfg(feature = "onednn")]
+use half::bf16;
+use rayon::prelude::*;
+
+use crate::expand::Element;
+use crate::host::SharedOut;
+use crate::matrix::HostMatrix;
+#[cfg(feature = "onednn")]
+use crate::onednn;
+
+/// Wanted outputs a panel: 128 x 896 bf16 stay in the L2 cache.
+const PANEL: usize = 128;
+
+/// Contraction steps of a backward product that are expanded at once (the head has as many as the vocabulary).
+const DEPTH: usize = 8192;
+
+/// Values per task of a conversion.
+const GRAIN: usize = 1 << 14;
+
+/// A type that panels are multiplied in.
+pub(crate) trait Panel: Element {
+    /// Calls `f` with a buffer of the thread's own, so that panels do not allocate.
+    fn with_buffer<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
+
+    /// `c = a b` or `c += a b` on the calling thread.
+    ///
+    /// # Safety
+    /// `a` and `b` are as large as the shape and the strides say; `c` too, for this thread alone, and with `accumulate`
+    /// it holds numbers.
+    unsafe fn matmul(
+        shape: (usize, usize, usize),
+        a: Operand<Self>,
+        b: Operand<Self>,
+        c: *mut f32,
+        ldc: usize,
+        accumulate: bool,
+    );
+}
+
+/// One side of a product: rows `stride` elements apart, or columns if it is transposed.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<T> {
+    pub(crate) start: *const T,
+    pub(crate) stride: usize,
+    pub(crate) transposed: bool,
+}
+
+impl<T> Operand<T> {
+    pub(crate) fn new(values: &[T], stride: usize) -> Self {
+        Self {
+            start: values.as_ptr(),
+            stride,
+            transposed: false,
+        }
+    }
+
+    pub(crate) fn t(self) -> Self {
+        Self {
+            transposed: !self.transposed,
+            ..self
+        }
+    }
+}
+
+macro_rules! with_buffer {
+    ($type:ty) => {
+        fn with_buffer<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+            thread_local!(static BUFFER: RefCell<Vec<$type>> = const { RefCell::new(Vec::new()) });
+            BUFFER.with_borrow_mut(|buffer| {
+                if buffer.len() < len {
+                    buffer.resize(len, <$type>::default());
+                }
+                f(&mut buffer[..len])
+            })
+        }
+    };
+}
+
+impl Panel for f32 {
+    with_buffer!(f32);
+
+    unsafe fn matmul(
+        shape: (usize, usize, usize),
+        a: Operand<f32>,
+        b: Operand<f32>,
+        c: *mut f32,
+        ldc: usize,
+        accumulate: bool,
+    ) {
+        // SAFETY: the caller vouches for the operands.
+        #[cfg(feature = "onednn")]
+        unsafe {
+            onednn::matmul(false, shape, a, b, c, ldc, accumulate)
+        }
+        #[cfg(not(feature = "onednn"))]
+        {
+            // Strides from column to column and from row to row.
+            let strides = |x: Operand<f32>| match x.transposed {
+                true => (x.stride as isize, 1),
+                false => (1, x.stride as isize),
+            };
+            let ((a_col, a_row), (b_col, b_row)) = (strides(a), strides(b));
+            let (m, n, k) = shape;
+            // SAFETY: the caller vouches for the operands.
+            unsafe {
+                gemm::gemm(
+                    m,
+                    n,
+                    k,
+                    c,
+                    1,
+                    ldc as isize,
+                    accumulate,
+                    a.start,
+                    a_col,
+                    a_row,
+                    b.start,
+                    b_col,
+                    b_row,
+                    1.0,
+                    1.0,
+                    false,
+                    false,
+                    false,
+                    gemm::Parallelism::None,
+                );
+            }
+        }
+    }
+}
+
+#[cfg(feature = "onednn")]
+impl Panel for bf16 {
+    with_buffer!(bf16);
+
+    unsafe fn matmul(
+        shape: (usize, usize, usize),
+        a: Operand<bf16>,
+        b: Operand<bf16>,
+        c: *mut f32,
+        ldc: usize,
+        accumulate: bool,
+    ) {
+        // SAFETY: the caller vouches for the operands.
+        unsafe { onednn::matmul(true, shape, a, b, c, ldc, accumulate) }
+    }
+}
+
+/// An even number of panels of equal width, a multiple of 32 (the largest group of packed weights).
+fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
+    let count = (outputs + PANEL) / (2 * PANEL) * 2;
+    let width = outputs.div_ceil(count.max(2)).next_multiple_of(32);
+    (0..outputs.div_ceil(width))
+        .into_par_iter()
+        .map(move |i| i * width..outputs.min((i + 1) * width))
+}
+
+/// Activation rows are padded to few distinct numbers, for each of which oneDNN prepares its kernels once.
+pub(crate) fn padded(n: usize) -> usize {
+    match n {
+        0..=16 => n,
+        17..=256 => n.next_multiple_of(16),
+        _ => n.next_multiple_of(32),
+    }
+}
+
+/// The values in the compute type, padded with zeroes.
+pub(crate) fn convert<T: Panel>(x: &[f32], padded_len: usize) -> Vec<T> {
+    let mut out = vec![T::default(); padded_len];
+    out[..x.len()]
+        .par_chunks_mut(GRAIN)
+        .zip(x.par_chunks(GRAIN))
+        .for_each(|(out, x)| T::from_f32(x, out));
+    out
+}
+
+/// An adapter beside a matrix `[rows, cols]`: `a` is `[rank, cols]`, `b` `[rows, rank]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Adapter<'a> {
+    pub(crate) a: &'a [f32],
+    pub(crate) b: &'a [f32],
+    pub(crate) rank: usize,
+    pub(crate) scale: f32,
+}
+
+/// `x (W + scale B A)^T`: `x` is `[m, cols]`, `out` `[m, rows]`, which it is added to with `accumulate`. Returns
+/// `x A^T` (`[m, rank]`), which the backward pass needs.
+pub(crate) fn forward<T: Panel>(
+    w: &HostMatrix,
+    adapter: Option<Adapter<'_>>,
+    x: &[T],
+    out: &SharedOut<'_>,
+    accumulate: bool,
+) -> Vec<f32> {
+    let (rows, cols) = (w.rows(), w.cols());
+    let m = x.len() / cols;
+    if m == 0 {
+        return Vec::new();
+    }
+    out.at(m * rows - 1);
+    let (mut low, mut update) = (Vec::new(), None);
+    if let Some(Adapter { a, b, rank, scale }) = adapter {
+        let a = convert::<T>(a, a.len());
+        low = thin(
+            (m, rank, cols),
+            Operand::new(x, cols),
+            Operand::new(&a, cols).t(),
+        );
+        update = Some((scaled::<T>(&low, scale), convert::<T>(b, b.len()), rank));
+    }
+    panels(rows).for_each(|panel| {
+        let width = panel.len();
+        let c = out.at(panel.start);
+        T::with_buffer(width * cols, |weights| {
+            for (row, weights) in panel.clone().zip(weights.chunks_exact_mut(cols)) {
+                w.expand(row, 0, weights);
+            }
+            let (a, b) = (Operand::new(x, cols), Operand::new(weights, cols).t());
+            // SAFETY: the operands are as large as given, `out` was seen to be; no other task writes these columns.
+            unsafe { T::matmul((m, width, cols), a, b, c, rows, accumulate) };
+        });
+        if let Some((low, b, rank)) = &update {
+            let (a, b) = (
+                Operand::new(low, *rank),
+                Operand::new(&b[panel.start * rank..], *rank).t(),
+            );
+            // SAFETY: as above; the panel has just been written.
+            unsafe { T::matmul((m, width, *rank), a, b, c, rows, true) };
+        }
+    });
+    low
+}
+
+/// What [`forward`] was called with and what it returned, for the gradients of an adapter.
+pub(crate) struct Taped<'a, T> {
+    pub(crate) adapter: Adapter<'a>,
+    pub(crate) x: &'a [T],
+    pub(crate) low: &'a [f32],
+}
+
+/// `dy (W + scale B A)`: `dy` is `[m, rows]`, `out` `[m, cols]`. Returns the gradients of `A` and `B`.
+pub(crate) fn backward<T: Panel>(
+    w: &HostMatrix,
+    taped: Option<Taped<'_, T>>,
+    dy: &[T],
+    out: &SharedOut<'_>,
+    accumulate: bool,
+) -> Option<[Vec<f32>; 2]> {
+    let (rows, cols) = (w.rows(), w.cols());
+    let m = dy.len() / rows;
+    if m == 0 {
+        return None;
+    }
+    out.at(m * cols - 1);
+    let (mut gradients, mut update) = (None, None);
+    if let Some(Taped { adapter, x, low }) = taped {
+        let Adapter { a, b, rank, scale } = adapter;
+        let b = convert::<T>(b, b.len());
+        // d(x A^T) = scale dy B
+        let dlow = thin(
+            (m, rank, rows),
+            Operand::new(dy, rows),
+            Operand::new(&b, rank),
+        );
+        let (low, dlow) = (scaled::<T>(low, scale), scaled::<T>(&dlow, scale));
+        let db = thin(
+            (rows, rank, m),
+            Operand::new(dy, rows).t(),
+            Operand::new(&low, rank),
+        );
+        let da = thin(
+            (rank, cols, m),
+            Operand::new(&dlow, rank).t(),
+            Operand::new(x, cols),
+        );
+        gradients = Some([da, db]);
+        update = Some((dlow, convert::<T>(a, a.len()), rank));
+    }
+    panels(cols).for_each(|panel| {
+        let width = panel.len();
+        let c = out.at(panel.start);
+        T::with_buffer(width * rows.min(DEPTH), |weights| {
+            for first in (0..rows).step_by(DEPTH) {
+                let depth = DEPTH.min(rows - first);
+                for (i, weights) in weights.chunks_exact_mut(width).take(depth).enumerate() {
+                    w.expand(first + i, panel.start, weights);
+                }
+                let (a, b) = (
+                    Operand::new(&dy[first..], rows),
+                    Operand::new(weights, width),
+                );
+                // SAFETY: as in `forward`; from the second round on the sums of the first are added to.
+                unsafe { T::matmul((m, width, depth), a, b, c, cols, accumulate || first > 0) };
+            }
+        });
+        if let Some((dlow, a, rank)) = &update {
+            let (dlow, a) = (
+                Operand::new(dlow, *rank),
+                Operand::new(&a[panel.start..], cols),
+            );
+            // SAFETY: as above; the panel has just been written.
+            unsafe { T::matmul((m, width, *rank), dlow, a, c, cols, true) };
+        }
+    });
+    gradients
+}
+
+fn scaled<T: Panel>(x: &[f32], scale: f32) -> Vec<T> {
+    let x: Vec<f32> = x.iter().map(|x| x * scale).collect();
+    convert(&x, x.len())
+}
+
+/// A product `[m, n]` of which one side is an adapter's rank: tasks take parts of the other.
+fn thin<T: Panel>((m, n, k): (usize, usize, usize), a: Operand<T>, b: Operand<T>) -> Vec<f32> {
+    /// Rows or columns of a task.
+    const PART: usize = 128;
+    let mut c = vec![0f32; m * n];
+    let out = SharedOut::over(&mut c);
+    let (a, b) = (Shared(a), Shared(b));
+    let parts = |len: usize| {
+        (0..len.div_ceil(PART))
+            .into_par_iter()
+            .map(move |i| i * PART..len.min((i + 1) * PART))
+    };
+    if m >= n {
+        parts(m).for_each(|rows| {
+            let (a, b) = (a.from(rows.start, false), b.from(0, true));
+            // SAFETY: rows `rows` of `a` and `c` exist, and `c`'s are this task's alone.
+            unsafe { T::matmul((rows.len(), n, k), a, b, out.at(rows.start * n), n, false) };
+        });
+    } else {
+        parts(n).for_each(|columns| {
+            let (a, b) = (a.from(0, false), b.from(columns.start, true));
+            // SAFETY: columns `columns` of `b` and `c` exist, and `c`'s are this task's alone.
+            unsafe { T::matmul((m, columns.len(), k), a, b, out.at(columns.start), n, false) };
+        });
+    }
+    c
+}
+
+/// An operand whose slice outlives the tasks that read it.
+struct Shared<T>(Operand<T>);
+
+// SAFETY: it is only read.
+unsafe impl<T: Sync> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Send for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The operand from a row on, or from a column on.
+    fn from(&self, first: usize, column: bool) -> Operand<T> {
+        let step = if self.0.transposed == column {
+            self.0.stride
+        } else {
+            1
+        };
+        Operand {
+            start: self.0.start.wrapping_add(first * step),
+            ..self.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use candle_core::{Device, Tensor};
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::matrix::{Compute, Values};
+    use crate::packed::Packed;
+
+    fn values(n: usize, seed: u64) -> Vec<f32> {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        (0..n).map(|_| rng.random_range(-1.0..1.0)).collect()
+    }
+
+    fn packed(rows: usize, cols: usize) -> HostMatrix {
+        let dense = Tensor::from_vec(values(rows * cols, 2), (rows, cols), &Device::Cpu).unwrap();
+        let q = QTensor::quantize(&dense, GgmlDType::Q5_0).unwrap();
+        let packed = Packed::from_ggml(GgmlDType::Q5_0, &q.data().unwrap(), cols).unwrap();
+        HostMatrix::new(cols, Values::Packed(packed), Compute::F32)
+    }
+
+    fn forward<T: Panel>(w: &HostMatrix, x: &[f32]) -> Vec<f32> {
+        let mut y = vec![0.0; x.len() / w.cols() * w.rows()];
+        super::forward(
+            w,
+            None,
+            &convert::<T>(x, x.len()),
+            &SharedOut::over(&mut y),
+            false,
+        );
+        y
+    }
+
+    fn backward<T: Panel>(w: &HostMatrix, dy: &[f32]) -> Vec<f32> {
+        let mut dx = vec![0.0; dy.len() / w.rows() * w.cols()];
+        super::backward(
+            w,
+            None,
+            &convert::<T>(dy, dy.len()),
+            &SharedOut::over(&mut dx),
+            false,
+        );
+        dx
+    }
+
+    /// Largest deviation, relative to the root mean square of what is expected.
+    fn deviation(found: &[f32], expected: &[f32]) -> f64 {
+        assert_eq!(found.len(), expected.len());
+        let square: f64 = expected.iter().map(|v| f64::from(*v).powi(2)).sum();
+        let rms = (square / expected.len() as f64).sqrt();
+        let worst = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+        f64::from(worst.fold(0f32, f32::max)) / rms
+    }
+
+    /// `x W^T` and `dy W` in f64.
+    fn exact(w: &HostMatrix, x: &[f32], dy: &[f32]) -> (Vec<f32>, Vec<f32>) {
+        let (rows, cols) = (w.rows(), w.cols());
+        let mut weights = vec![0f32; rows * cols];
+        for (row, out) in weights.chunks_exact_mut(cols).enumerate() {
+            w.expand(row, 0, out);
+        }
+        let dot = |a: &mut dyn Iterator<Item = (&f32, &f32)>| -> f32 {
+            a.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
+        };
+        let y = x.chunks_exact(cols).flat_map(|x| {
+            let weights = weights.chunks_exact(cols);
+            weights.map(move |w| dot(&mut w.iter().zip(x)))
+        });
+        let y = y.collect();
+        let weights = &weights;
+        let dx = dy.chunks_exact(rows).flat_map(|dy| {
+            (0..cols).map(move |col| dot(&mut weights[col..].iter().step_by(cols).zip(dy)))
+        });
+        (y, dx.collect())
+    }
+
+    #[test]
+    fn products_agree_with_f64() {
+        for (rows, cols) in [(70, 96), (352, 896), (9000, 64)] {
+            let w = packed(rows, cols);
+            for n in [1, 5, 33] {
+                let (x, dy) = (values(n * cols, 7), values(n * rows, 9));
+                let (y, dx) = exact(&w, &x, &dy);
+                assert!(deviation(&forward::<f32>(&w, &x), &y) < 1e-4);
+                assert!(deviation(&backward::<f32>(&w, &dy), &dx) < 1e-4);
+                #[cfg(feature = "onednn")]
+                {
+                    // Operands of 8 significant bits: errors of up to 2^-8 each, which partly cancel.
+                    assert!(deviation(&forward::<bf16>(&w, &x), &y) < 2e-2);
+                    assert!(deviation(&backward::<bf16>(&w, &dy), &dx) < 2e-2);
+                }
+            }
+        }
+    }
+}
