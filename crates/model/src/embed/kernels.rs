@@ -9,8 +9,8 @@ use candle_core::{
 };
 use rayon::prelude::*;
 
-use super::wide::{LANES, erf, exp, sum, widest};
-use crate::host;
+use super::wide::{LANES, erf, sum, widest};
+use crate::{host, simd};
 
 /// Values per task of an elementwise loop: enough to outweigh handing it over.
 const GRAIN: usize = 1 << 14;
@@ -473,21 +473,12 @@ fn product(a: &[f32], b: &[f32], width: usize, c: &mut [f32]) {
 /// Softmax of the first `len` scores; those behind them, of keys that only fill up, get no weight.
 #[inline(always)]
 fn softmax(scores: &mut [f32], len: usize) {
-    scores[len..].fill(f32::NEG_INFINITY);
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in scores.chunks_exact(LANES) {
-        for (lane, &score) in lanes.iter_mut().zip(chunk) {
-            *lane = if score > *lane { score } else { *lane };
-        }
+    let (seen, rest) = scores.split_at_mut(len);
+    let inverse = 1.0 / simd::exp_and_sum(seen, simd::max(seen));
+    for weight in seen {
+        *weight *= inverse;
     }
-    let max = lanes.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    for score in scores.iter_mut() {
-        *score = exp(*score - max);
-    }
-    let inverse = 1.0 / sum(&scores[..len], |v| v);
-    for score in scores.iter_mut() {
-        *score *= inverse;
-    }
+    rest.fill(0.0);
 }
 
 #[cfg(test)]

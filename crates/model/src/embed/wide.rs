@@ -42,37 +42,6 @@ pub(super) use widest;
 /// Values that a loop takes at once: one register of the widest kind.
 pub(super) const LANES: usize = 16;
 
-/// `e^x` for `x <= 0`, to about 1e-7 of its value; below -87 it stays at `e^-87`, about 1e-38.
-///
-/// `x = n ln 2 + r` with `|r| <= ln 2 / 2`; `e^r` is its Taylor polynomial and `2^n` goes into the
-/// exponent.
-#[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
-    /// 1.5 * 2^23: adding it rounds to an integer, which then stands in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -0.000_212_194_44;
-    // Not `max`, which would hide a NaN.
-    let x = if x < -87.0 { -87.0 } else { x };
-    let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-    let n = shifted - ROUND;
-    let r = n.mul_add(-LN_2_LOW, n.mul_add(-LN_2_HIGH, x));
-    let mut e = 1.0 / 5040.0;
-    for c in [
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ] {
-        e = r.mul_add(e, c);
-    }
-    let power = (shifted.to_bits() << 23).wrapping_add(127 << 23);
-    e * f32::from_bits(power)
-}
-
 /// The error function, to about 2e-7: a polynomial in `x^2` for `|x| < 3.9`, beyond which the
 /// function differs from one by less than 4e-8.
 #[inline(always)]
@@ -124,18 +93,6 @@ pub(super) fn sum(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn exp_is_exact_to_its_last_digits() {
-        for i in 0..87_000 {
-            let x = i as f32 * -1e-3;
-            let exact = f64::from(x).exp();
-            let error = (f64::from(exp(x)) - exact).abs() / exact;
-            assert!(error < 2e-7, "e^{x}: relative error {error}");
-        }
-        assert!(exp(f32::NEG_INFINITY) < 2e-38);
-        assert!(exp(f32::NAN).is_nan());
-    }
 
     #[test]
     fn erf_is_exact_to_its_last_digits() {
