@@ -28,9 +28,9 @@ use crate::matrix::Compute;
 use crate::qwen::Model;
 use crate::weights::Weights;
 
-/// Tokens computed at once unless [`Embedder::set_batch_tokens`] says otherwise: enough for the matrix
-/// products to run at full speed, few enough for activations to stay small.
-const BATCH_TOKENS: usize = 2048;
+/// Tokens computed at once unless [`Embedder::set_batch_tokens`] says otherwise: enough for the matrix products to run
+/// at full speed, few enough for the allocator to keep activations instead of asking the system for them anew.
+const BATCH_TOKENS: usize = 512;
 
 /// What a text is for; some models were trained to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
