@@ -1,10 +1,11 @@
-//! One trainable Qwen-class model in Candle: load, adapt, generate.
+//! One trainable Qwen-class model in Candle: load, adapt, generate. Beside it, encoders of text into vectors.
 
 pub mod adapter;
 mod attention;
 pub mod cache;
 pub mod config;
 pub mod constraint;
+pub mod embed;
 pub mod encode;
 pub mod error;
 mod expand;

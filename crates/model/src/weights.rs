@@ -45,19 +45,45 @@ impl Weights {
         } else {
             open_gguf(path)?
         };
-        let compute = match dtype {
-            DType::BF16 => Compute::Bf16,
-            _ => Compute::F32,
-        };
-        let dtype = if device.is_cpu() { DType::F32 } else { dtype };
-        let weights = Self {
+        Ok((Self::new(path, source, device, dtype), config))
+    }
+
+    /// Opens the safetensors files of a HF folder whose configuration the caller reads.
+    ///
+    /// # Errors
+    /// When files are missing or malformed.
+    pub(crate) fn open_tensors(folder: &Path, device: &Device, dtype: DType) -> Result<Self> {
+        let source = Source::Safetensors(map_folder(folder)?);
+        Ok(Self::new(folder, source, device, dtype))
+    }
+
+    fn new(path: &Path, source: Source, device: &Device, dtype: DType) -> Self {
+        Self {
             path: path.to_owned(),
             source,
             device: device.clone(),
-            dtype,
-            compute,
-        };
-        Ok((weights, config))
+            dtype: if device.is_cpu() { DType::F32 } else { dtype },
+            compute: match dtype {
+                DType::BF16 => Compute::Bf16,
+                _ => Compute::F32,
+            },
+        }
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        match &self.source {
+            Source::Safetensors(files) => files.get(name).is_ok(),
+            Source::Gguf { content, .. } => content.tensor_infos.contains_key(&gguf_name(name)),
+        }
+    }
+
+    /// The name under which a tensor is stored: models exported without their head lack `model.`.
+    fn stored<'a>(&self, name: &'a str) -> &'a str {
+        match name.strip_prefix("model.") {
+            Some(bare) if !self.holds(name) && self.holds(bare) => bare,
+            _ => name,
+        }
     }
 
     /// Metadata of a GGUF file.
@@ -86,6 +112,7 @@ impl Weights {
     /// # Errors
     /// When the tensor is missing or has another shape.
     pub fn frozen(&self, name: &str, rows: usize, cols: usize) -> Result<Frozen> {
+        let name = self.stored(name);
         let load = || {
             self.expect_shape(name, &[rows, cols])?;
             match &self.source {
@@ -189,6 +216,7 @@ impl Weights {
     /// # Errors
     /// When the tensor is missing or has another length.
     pub fn vector(&self, name: &str, len: usize) -> Result<Tensor> {
+        let name = self.stored(name);
         let load = || -> candle_core::Result<Tensor> {
             self.expect_shape(name, &[len])?;
             let tensor = match &self.source {
@@ -205,6 +233,13 @@ impl Weights {
 
 fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     let mut config = ModelConfig::from_json(&path.join("config.json"))?;
+    let files = map_folder(path)?;
+    // Some exports keep `tie_word_embeddings` at its default although they store no head.
+    config.tied_head |= files.get("lm_head.weight").is_err();
+    Ok((Source::Safetensors(files), config))
+}
+
+fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
     let mut shards = Vec::new();
     let entries = std::fs::read_dir(path).map_err(|source| Error::Read {
         path: path.to_owned(),
@@ -226,14 +261,10 @@ fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     }
     // SAFETY: the mapping is read while weights are copied out of it at load time; a model file that
     // another program truncates in that moment ends the process, as with every mapped file.
-    let files =
-        unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
-            path: path.to_owned(),
-            source: Box::new(source),
-        })?;
-    // Some exports keep `tie_word_embeddings` at its default although they store no head.
-    config.tied_head |= files.get("lm_head.weight").is_err();
-    Ok((Source::Safetensors(files), config))
+    unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })
 }
 
 fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {

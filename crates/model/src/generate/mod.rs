@@ -54,7 +54,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    fn open(self, compute: Compute) -> Result<(Device, DType)> {
+    pub(crate) fn open(self, compute: Compute) -> Result<(Device, DType)> {
         let device = match self {
             Self::Cpu if compute.is_available() => Device::Cpu,
             Self::Cpu => return Err(Error::NoBf16),
