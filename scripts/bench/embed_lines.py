@@ -10,11 +10,12 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("program")
 parser.add_argument("--model", required=True)
 parser.add_argument("--vectors", help="file for the vectors, one JSON array a line")
+parser.add_argument("--bf16", action="store_true")
 args = parser.parse_args()
 
 if not Path(args.program).exists():
     sys.exit(f"{Path(args.program).name} is not built")
-command = [args.program, args.model] + ["--vectors"] * bool(args.vectors)
+command = [args.program, args.model] + ["--vectors"] * bool(args.vectors) + ["--bf16"] * args.bf16 + ["--repeat", "3"]
 run = subprocess.run(command, stdin=sys.stdin, capture_output=True, text=True)
 if run.returncode != 0:
     sys.exit(run.stderr)

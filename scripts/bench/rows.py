@@ -63,30 +63,33 @@ def lora(args):
 def embed(args):
     texts = locomo_turns(args.locomo, 1000)
     model = ["--model", args.embedder]
-    ours = python("embed_lines.py", args.programs / "examples/embed_lines", *model, "--vectors", args.scratch / "ours")
+    ours = python("embed_lines.py", args.programs / "examples/embed_lines", *model)
     peer = python("minilm.py", *model, "--threads", args.threads)
-    yield Row("embed", "MiniLM, 1,000 LoCoMo turns", "texts_per_second", "texts/s",
-              Side("memloom", ours, texts),
-              [Side("sentence-transformers f32", [*peer, "--vectors", args.scratch / "f32"], texts),
-               Side("sentence-transformers bf16", [*peer, "--dtype", "bfloat16"], texts)])
+    yield Row("embed", "MiniLM, 1,000 LoCoMo turns, f32", "texts_per_second", "texts/s",
+              Side("memloom", [*ours, "--vectors", args.scratch / "ours"], texts),
+              [Side("sentence-transformers f32", [*peer, "--vectors", args.scratch / "f32"], texts)])
+    yield Row("embed", "MiniLM, 1,000 LoCoMo turns, bf16", "texts_per_second", "texts/s",
+              Side("memloom", [*ours, "--bf16", "--vectors", args.scratch / "ours-bf16"], texts),
+              [Side("sentence-transformers bf16", [*peer, "--dtype", "bfloat16"], texts)])
 
 
 def extract(args):
     """The same windows, instruction, schema and longest reply for all; the binding gets plain strings for patterns."""
     selection = [args.locomo, "--transcript", "conv-26", "--sessions", args.sessions]
     bound = ["--max-new-tokens", args.max_new_tokens]
-    windows = len(output([args.programs / "memextract", "windows", *selection, "--json"]).splitlines())
-    requests = output([args.programs / "examples/engine_bench", "--model", args.gguf, "requests",
-                       "--input", args.locomo, "--conversation", "conv-26"])
+    shown = [json.loads(line) for line in
+             output([args.programs / "memextract", "windows", *selection, "--json"]).splitlines()]
+    requests = [json.dumps({"messages": window["prompt"], "schema": window["schema"]}) for window in shown]
+    windows = len(requests)
     file = args.scratch / "requests.jsonl"
-    file.write_text("\n".join(requests.splitlines()[:windows]) + "\n", encoding="utf-8")
+    file.write_text("\n".join(requests) + "\n", encoding="utf-8")
     peer = ["--model", args.gguf, "--threads", args.threads]
     yield Row("extract", f"extraction, {windows} windows of LoCoMo conv-26", "windows_per_second", "windows/min",
               Side("memloom", [args.programs / "memextract", *selection, *bound, "--model", args.gguf, "--threads",
                                args.threads, "--json", "--out", args.scratch / "records.jsonl"]),
-              [Side("llama-cpp-python, one after another",
+              [Side("llama-cpp-python, one after another, strings without patterns",
                     python("llama.py", *peer, "extract", "--requests", file, *bound)),
-               Side("llama.cpp, 8 sequences at once",
+               Side("llama.cpp, 8 sequences at once, strings without patterns",
                     python("llama_parallel.py", *peer, "--requests", file, *bound))], scale=60.0)
 
 

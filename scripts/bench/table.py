@@ -96,12 +96,22 @@ def compare(row, repeat):
 
 def cosine(scratch):
     """How far our vectors are from those of sentence-transformers in f32."""
-    files = [scratch / "ours", scratch / "f32"]
-    if not all(file.exists() for file in files):
-        return []
-    ours, theirs = (np.array([json.loads(line) for line in file.open(encoding="utf-8")]) for file in files)
-    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
-    return [f"cosine to sentence-transformers f32: mean {cosines.mean():.6f}, lowest {cosines.min():.6f}"]
+    notes = []
+    theirs = vectors(scratch / "f32")
+    for name, file in (("f32", "ours"), ("bf16", "ours-bf16")):
+        ours = vectors(scratch / file)
+        if ours is None or theirs is None:
+            continue
+        cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+        notes.append(f"cosine of memloom in {name} to sentence-transformers in f32: mean {cosines.mean():.7f}, "
+                     f"lowest {cosines.min():.7f}")
+    return notes
+
+
+def vectors(file):
+    if not file.exists():
+        return None
+    return np.array([json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()])
 
 
 def left_out(groups, why):

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use mem_schema::{
-    generator::ChatMessage, prompt::extraction_messages, transcript::Role, window::Message,
+    generator::ChatMessage, prompt::extraction_messages, reply_schema::reply_schema, transcript::Role, window::Message,
 };
 use serde::Serialize;
 
@@ -28,6 +28,8 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_tokens: Option<usize>,
     prompt: Vec<ChatMessage>,
+    /// JSON schema that holds the reply.
+    schema: serde_json::Value,
 }
 
 /// One message of a window: its number in the prompt and what it stands for.
@@ -63,6 +65,7 @@ pub fn show(
             messages: window.messages.iter().map(ShownMessage::from).collect(),
             prompt_tokens,
             prompt,
+            schema: reply_schema(&window),
         };
         print(&shown, json, stdout).map_err(Error::Stdout)?;
     }
