@@ -37,6 +37,9 @@ pub enum Dtype {
     F32,
     /// bfloat16
     Bf16,
+    /// 8-bit integers for the prompts of quantised models, on CPUs with AVX512-VNNI: faster, a little less exact; not
+    /// for training
+    Int8,
 }
 
 impl MachineArgs {
@@ -63,6 +66,7 @@ impl MachineArgs {
     pub fn compute(self) -> Compute {
         match (self.dtype, self.device) {
             (Some(Dtype::F32), _) => Compute::F32,
+            (Some(Dtype::Int8), _) => Compute::Int8,
             (Some(Dtype::Bf16), _) | (None, Device::Cuda) => Compute::Bf16,
             (None, Device::Cpu) => Compute::fastest(),
         }

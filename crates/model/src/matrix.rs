@@ -4,10 +4,15 @@
 //! itself; [`HostMatrix::forward`] and [`HostMatrix::backward`] expand a panel of weights at a time into the type they
 //! multiply in, so that no second copy of the whole matrix ever exists, and serve many rows (prefill, training).
 
+#[cfg(any(feature = "onednn", target_arch = "x86_64"))]
+use std::cell::OnceCell;
+
 use half::{bf16, f16};
 
 use crate::expand;
 use crate::host::SharedOut;
+#[cfg(target_arch = "x86_64")]
+use crate::int8;
 use crate::packed::Packed;
 use crate::panels::{self, Adapter, Taped};
 use crate::rows::{self, Dense};
@@ -19,6 +24,9 @@ pub enum Compute {
     F32,
     /// bfloat16 operands: twice to six times as fast on CPUs with AVX512-BF16 or AMX.
     Bf16,
+    /// 8-bit integers for the prompts of quantised models, on CPUs with AVX512-VNNI: activations are rounded to 8 bits
+    /// a group of columns at a time. Other products are computed in [`Compute::fastest`]. Not for training.
+    Int8,
 }
 
 impl Compute {
@@ -30,6 +38,10 @@ impl Compute {
             Self::Bf16 => is_x86_feature_detected!("avx512bf16"),
             #[cfg(not(all(feature = "onednn", target_arch = "x86_64")))]
             Self::Bf16 => false,
+            #[cfg(target_arch = "x86_64")]
+            Self::Int8 => int8::is_available(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Int8 => false,
         }
     }
 
@@ -39,6 +51,14 @@ impl Compute {
             Self::Bf16
         } else {
             Self::F32
+        }
+    }
+
+    /// The type of products that cannot be computed in integers.
+    fn float(self) -> Self {
+        match self {
+            Self::Int8 => Self::fastest(),
+            float => float,
         }
     }
 }
@@ -122,7 +142,21 @@ impl HostMatrix {
         out: &SharedOut<'_>,
         accumulate: bool,
     ) -> Vec<f32> {
-        match self.compute {
+        #[cfg(target_arch = "x86_64")]
+        if let (Compute::Int8, Values::Packed(packed)) = (self.compute, &self.values) {
+            match packed.group() {
+                16 => int8::product(packed, x.groups_of_16(), out, accumulate),
+                _ => int8::product(packed, x.groups_of_32(), out, accumulate),
+            }
+            let shape = (self.rows(), self.cols);
+            return match (adapter, self.compute.float()) {
+                (None, _) => Vec::new(),
+                #[cfg(feature = "onednn")]
+                (Some(adapter), Compute::Bf16) => panels::update(adapter, shape, x.bf16(), out),
+                (Some(adapter), _) => panels::update(adapter, shape, x.values, out),
+            };
+        }
+        match self.compute.float() {
             #[cfg(feature = "onednn")]
             Compute::Bf16 => panels::forward(self, adapter, x.bf16(), out, accumulate),
             _ => panels::forward(self, adapter, x.values, out, accumulate),
@@ -138,7 +172,7 @@ impl HostMatrix {
         out: &SharedOut<'_>,
         accumulate: bool,
     ) -> Option<[Vec<f32>; 2]> {
-        match self.compute {
+        match self.compute.float() {
             #[cfg(feature = "onednn")]
             Compute::Bf16 => {
                 let taped = taped.map(|(adapter, x, low)| Taped {
@@ -160,11 +194,15 @@ impl HostMatrix {
     }
 }
 
-/// Activations that several matrices are multiplied with: rounded at most once.
+/// Activations that several matrices are multiplied with: rounded at most once to each type.
 pub(crate) struct Activations<'a> {
     values: &'a [f32],
     #[cfg(feature = "onednn")]
-    rounded: std::cell::OnceCell<Vec<bf16>>,
+    rounded: OnceCell<Vec<bf16>>,
+    #[cfg(target_arch = "x86_64")]
+    groups_of_16: OnceCell<Vec<int8::Group<16>>>,
+    #[cfg(target_arch = "x86_64")]
+    groups_of_32: OnceCell<Vec<int8::Group<32>>>,
 }
 
 impl<'a> Activations<'a> {
@@ -172,7 +210,11 @@ impl<'a> Activations<'a> {
         Self {
             values,
             #[cfg(feature = "onednn")]
-            rounded: std::cell::OnceCell::new(),
+            rounded: OnceCell::new(),
+            #[cfg(target_arch = "x86_64")]
+            groups_of_16: OnceCell::new(),
+            #[cfg(target_arch = "x86_64")]
+            groups_of_32: OnceCell::new(),
         }
     }
 
@@ -184,5 +226,17 @@ impl<'a> Activations<'a> {
     fn bf16(&self) -> &[bf16] {
         self.rounded
             .get_or_init(|| panels::convert(self.values, self.values.len()))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn groups_of_16(&self) -> &[int8::Group<16>] {
+        self.groups_of_16
+            .get_or_init(|| int8::quantise(self.values))
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn groups_of_32(&self) -> &[int8::Group<32>] {
+        self.groups_of_32
+            .get_or_init(|| int8::quantise(self.values))
     }
 }

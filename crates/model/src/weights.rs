@@ -34,22 +34,21 @@ enum Source {
 }
 
 impl Weights {
-    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`, f32 or bf16; on the CPU
-    /// it is the type of many-row products alone ([`Compute`]), activations stay f32.
+    /// Opens a HF folder or a GGUF file and reads its configuration. On the CPU the compute type is the one of many-row
+    /// products alone and activations stay f32; a device computes everything in it, and in bf16 instead of integers.
     ///
     /// # Errors
     /// When files are missing or malformed, or the architecture is not supported.
-    pub fn open(path: &Path, device: &Device, dtype: DType) -> Result<(Self, ModelConfig)> {
+    pub fn open(path: &Path, device: &Device, compute: Compute) -> Result<(Self, ModelConfig)> {
         let (source, config) = if path.is_dir() {
             open_folder(path)?
         } else {
             open_gguf(path)?
         };
-        let compute = match dtype {
-            DType::BF16 => Compute::Bf16,
-            _ => Compute::F32,
+        let dtype = match compute {
+            Compute::Bf16 | Compute::Int8 if !device.is_cpu() => DType::BF16,
+            _ => DType::F32,
         };
-        let dtype = if device.is_cpu() { DType::F32 } else { dtype };
         let weights = Self {
             path: path.to_owned(),
             source,
