@@ -61,11 +61,12 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     // SAFETY: nothing else runs yet.
     unsafe { arguments.machine.limit_threads() };
-    let (model, _) = load(
-        &arguments.model,
-        arguments.machine.kind(),
-        arguments.machine.compute(),
-    )?;
+    let machine = arguments.machine;
+    let compute = match arguments.work {
+        Work::Lora { .. } => machine.compute_to_train(),
+        _ => machine.compute(),
+    };
+    let (model, _) = load(&arguments.model, machine.kind(), compute)?;
     rayon::scope(|_| match arguments.work {
         Work::Prefill { tokens, repeat } => prefill(&model, tokens, repeat),
         Work::Lora { tokens, steps } => lora(model, tokens, steps),

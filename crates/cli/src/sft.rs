@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_model::generate;
+use mem_model::matrix::Compute;
 use mem_train::config::Recipe;
 use mem_train::examples::{Example, Examples};
 use mem_train::sft::{self, Event};
@@ -42,10 +43,17 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     // SAFETY: the command starts here, before any thread of its own.
     unsafe { arguments.machine.limit_threads() };
+    anyhow::ensure!(
+        arguments.machine.compute_to_train() != Compute::Int8,
+        "training needs gradients, which `--dtype int8` has none of: use `--dtype bf16` or `f32`, or leave it out"
+    );
     let recipe = Recipe::load(&arguments.config, &arguments.settings)?;
     let path = resolve_model(&recipe.model)?;
-    let (model, encoder) =
-        generate::load(&path, arguments.machine.kind(), arguments.machine.compute())?;
+    let (model, encoder) = generate::load(
+        &path,
+        arguments.machine.kind(),
+        arguments.machine.compute_to_train(),
+    )?;
     let examples = Examples::read(
         &recipe.data,
         &recipe.tuning(),

@@ -87,3 +87,13 @@ fn two_runs_do_not_share_a_folder() {
     drop(held);
     assert_eq!(sft(&folder).status().unwrap().code(), Some(0));
 }
+
+#[test]
+fn integers_cannot_train() {
+    let folder = TempDir::new().unwrap();
+    let refused = sft(&folder).args(["--dtype", "int8"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("`--dtype int8`"), "{message}");
+    assert!(!folder.path().join("run").exists());
+}

@@ -87,14 +87,14 @@ impl Embedder {
         struct Family {
             model_type: String,
         }
-        let (device, dtype) = device.open(compute)?;
+        let device = device.open(compute)?;
         let settings = Settings::read(folder)?;
         let path = settings.transformer.join("config.json");
         let family: Family = read_json(&path)?;
         let is_bert = BertConfig::is_family(&family.model_type);
         let (network, dimension, longest) = if is_bert {
             let config = BertConfig::read(&path)?;
-            let weights = Weights::open_tensors(&settings.transformer, &device, dtype)?;
+            let weights = Weights::open_tensors(&settings.transformer, &device, compute)?;
             let bert = Bert::load(&weights, &config)?;
             (
                 Network::Bert(bert),
@@ -102,7 +102,7 @@ impl Embedder {
                 config.longest_row(),
             )
         } else if matches!(family.model_type.as_str(), "qwen2" | "qwen3") {
-            let (weights, config) = Weights::open(&settings.transformer, &device, dtype)?;
+            let (weights, config) = Weights::open(&settings.transformer, &device, compute)?;
             let (dimension, longest) = (config.hidden_size, config.context_length);
             let model = Model::load(&weights, config)?;
             (Network::Qwen(model), dimension, longest)

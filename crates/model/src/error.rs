@@ -186,6 +186,11 @@ pub enum Error {
          `--dtype f32`"
     )]
     NoBf16,
+    /// 8-bit integers were asked for where they are not to be had.
+    #[error(
+        "int8 needs `--device cpu` and a CPU with AVX512-VNNI; leave out `--dtype` for the fastest of the other types"
+    )]
+    NoInt8,
     /// The backend failed.
     #[error("the computation failed")]
     Compute(#[from] candle_core::Error),

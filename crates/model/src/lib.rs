@@ -12,6 +12,8 @@ mod expand;
 mod gemm;
 pub mod generate;
 mod host;
+#[cfg(target_arch = "x86_64")]
+mod int8;
 pub mod linear;
 pub mod matrix;
 #[cfg(feature = "onednn")]

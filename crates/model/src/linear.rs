@@ -143,7 +143,7 @@ impl Linear {
                 matrix.forward(adapter, x, &SharedOut::over(out), accumulate)
             });
         }
-        matrix.decode(x.values(), &SharedOut::over(out), accumulate);
+        matrix.decode(x, &SharedOut::over(out), accumulate);
         if let Some(lora) = &self.lora {
             let mut low = vec![0f32; m * lora.a.dim(0)?];
             dense(x.values(), &lora.a, &SharedOut::over(&mut low), false)?;
@@ -286,7 +286,7 @@ impl Frozen {
         }
         let mut y = Vec::with_capacity(n * rows);
         host::with_values(x, |x| {
-            matrix.decode(x, &SharedOut::new(&mut y), false);
+            matrix.decode(&Activations::new(x), &SharedOut::new(&mut y), false);
             Ok(())
         })?;
         // SAFETY: the product wrote all outputs of all rows.

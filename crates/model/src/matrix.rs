@@ -4,21 +4,29 @@
 //! itself; [`HostMatrix::forward`] and [`HostMatrix::backward`] expand a panel of weights at a time into the type they
 //! multiply in, so that no second copy of the whole matrix ever exists, and serve many rows (prefill, training).
 
+#[cfg(any(feature = "onednn", target_arch = "x86_64"))]
+use std::cell::OnceCell;
+
 use half::{bf16, f16};
 
 use crate::expand;
 use crate::host::SharedOut;
+#[cfg(target_arch = "x86_64")]
+use crate::int8;
 use crate::packed::Packed;
 use crate::panels::{self, Adapter, Taped};
 use crate::rows::{self, Dense};
 
-/// The type that many-row products on the CPU are computed in. Sums are always f32.
+/// The type that products on the CPU are computed in. Sums across groups of columns are always f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compute {
     /// 32-bit floats.
     F32,
-    /// bfloat16 operands: twice to six times as fast on CPUs with AVX512-BF16 or AMX.
+    /// bfloat16 operands for prompts and training: twice to six times as fast on CPUs with AVX512-BF16 or AMX.
     Bf16,
+    /// 8-bit integers for quantised models, on CPUs with AVX512-VNNI: activations are rounded to 8 bits a group of
+    /// columns at a time, as llama.cpp does. Other products are computed in [`Compute::fastest_float`]. Not for training.
+    Int8,
 }
 
 impl Compute {
@@ -30,15 +38,36 @@ impl Compute {
             Self::Bf16 => is_x86_feature_detected!("avx512bf16"),
             #[cfg(not(all(feature = "onednn", target_arch = "x86_64")))]
             Self::Bf16 => false,
+            #[cfg(target_arch = "x86_64")]
+            Self::Int8 => int8::is_available(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Int8 => false,
         }
     }
 
-    /// bf16 where it is available, f32 elsewhere.
+    /// The fastest for inference: integers where they are available, else [`Self::fastest_float`].
     pub fn fastest() -> Self {
+        if Self::Int8.is_available() {
+            Self::Int8
+        } else {
+            Self::fastest_float()
+        }
+    }
+
+    /// The fastest for training: bf16 where it is available, f32 elsewhere.
+    pub fn fastest_float() -> Self {
         if Self::Bf16.is_available() {
             Self::Bf16
         } else {
             Self::F32
+        }
+    }
+
+    /// The type of products that cannot be computed in integers.
+    fn float(self) -> Self {
+        match self {
+            Self::Int8 => Self::fastest_float(),
+            float => float,
         }
     }
 }
@@ -56,10 +85,20 @@ pub(crate) enum Values {
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
     Packed(Packed),
+    /// Quantised and in the order of products in integers.
+    #[cfg(target_arch = "x86_64")]
+    Panels(int8::Panels),
 }
 
 impl HostMatrix {
     pub(crate) fn new(cols: usize, values: Values, compute: Compute) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        let values = match values {
+            Values::Packed(packed) if compute == Compute::Int8 && compute.is_available() => {
+                Values::Panels(int8::Panels::new(&packed))
+            }
+            values => values,
+        };
         Self {
             cols,
             values,
@@ -77,6 +116,8 @@ impl HostMatrix {
             Values::F16(v) => v.len() / self.cols,
             Values::Bf16(v) => v.len() / self.cols,
             Values::Packed(p) => p.rows(),
+            #[cfg(target_arch = "x86_64")]
+            Values::Panels(p) => p.rows(),
         }
     }
 
@@ -87,6 +128,8 @@ impl HostMatrix {
             Values::F16(v) => 2 * v.len(),
             Values::Bf16(v) => 2 * v.len(),
             Values::Packed(p) => p.bytes(),
+            #[cfg(target_arch = "x86_64")]
+            Values::Panels(p) => p.bytes(),
         }
     }
 
@@ -98,19 +141,29 @@ impl HostMatrix {
             Values::F16(v) => T::from_f16(&v[range], out),
             Values::Bf16(v) => T::from_bf16(&v[range], out),
             Values::Packed(p) => p.expand(row, start, out),
+            #[cfg(target_arch = "x86_64")]
+            Values::Panels(p) => p.expand(row, start, out),
         }
     }
 
     /// `x W^T`, each row by itself, into `out` or added to it: `x` is `[n, cols]`, `out` `[n, rows]`. A row's result has
     /// the same bits whatever the other rows are.
-    pub(crate) fn decode(&self, x: &[f32], out: &SharedOut<'_>, accumulate: bool) {
+    pub(crate) fn decode(&self, x: &Activations<'_>, out: &SharedOut<'_>, accumulate: bool) {
         let (rows, cols) = (self.rows(), self.cols);
-        let shape = (rows, cols);
+        let (shape, values) = ((rows, cols), x.values);
         match &self.values {
-            Values::F32(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
-            Values::F16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
-            Values::Bf16(v) => rows::product(&Dense { values: v, cols }, shape, x, out, accumulate),
-            Values::Packed(p) => rows::packed_product(p, shape, x, out, accumulate),
+            Values::F32(v) => {
+                rows::product(&Dense { values: v, cols }, shape, values, out, accumulate)
+            }
+            Values::F16(v) => {
+                rows::product(&Dense { values: v, cols }, shape, values, out, accumulate)
+            }
+            Values::Bf16(v) => {
+                rows::product(&Dense { values: v, cols }, shape, values, out, accumulate)
+            }
+            Values::Packed(p) => rows::packed_product(p, shape, values, out, accumulate),
+            #[cfg(target_arch = "x86_64")]
+            Values::Panels(p) => x.multiply(p, out, accumulate),
         }
     }
 
@@ -122,7 +175,18 @@ impl HostMatrix {
         out: &SharedOut<'_>,
         accumulate: bool,
     ) -> Vec<f32> {
-        match self.compute {
+        #[cfg(target_arch = "x86_64")]
+        if let Values::Panels(panels) = &self.values {
+            x.multiply(panels, out, accumulate);
+            let shape = (self.rows(), self.cols);
+            return match (adapter, self.compute.float()) {
+                (None, _) => Vec::new(),
+                #[cfg(feature = "onednn")]
+                (Some(adapter), Compute::Bf16) => panels::update(adapter, shape, x.bf16(), out),
+                (Some(adapter), _) => panels::update(adapter, shape, x.values, out),
+            };
+        }
+        match self.compute.float() {
             #[cfg(feature = "onednn")]
             Compute::Bf16 => panels::forward(self, adapter, x.bf16(), out, accumulate),
             _ => panels::forward(self, adapter, x.values, out, accumulate),
@@ -138,7 +202,7 @@ impl HostMatrix {
         out: &SharedOut<'_>,
         accumulate: bool,
     ) -> Option<[Vec<f32>; 2]> {
-        match self.compute {
+        match self.compute.float() {
             #[cfg(feature = "onednn")]
             Compute::Bf16 => {
                 let taped = taped.map(|(adapter, x, low)| Taped {
@@ -160,11 +224,15 @@ impl HostMatrix {
     }
 }
 
-/// Activations that several matrices are multiplied with: rounded at most once.
+/// Activations that several matrices are multiplied with: rounded at most once to each type.
 pub(crate) struct Activations<'a> {
     values: &'a [f32],
     #[cfg(feature = "onednn")]
-    rounded: std::cell::OnceCell<Vec<bf16>>,
+    rounded: OnceCell<Vec<bf16>>,
+    #[cfg(target_arch = "x86_64")]
+    groups_of_16: OnceCell<Vec<int8::Group<16>>>,
+    #[cfg(target_arch = "x86_64")]
+    groups_of_32: OnceCell<Vec<int8::Group<32>>>,
 }
 
 impl<'a> Activations<'a> {
@@ -172,7 +240,11 @@ impl<'a> Activations<'a> {
         Self {
             values,
             #[cfg(feature = "onednn")]
-            rounded: std::cell::OnceCell::new(),
+            rounded: OnceCell::new(),
+            #[cfg(target_arch = "x86_64")]
+            groups_of_16: OnceCell::new(),
+            #[cfg(target_arch = "x86_64")]
+            groups_of_32: OnceCell::new(),
         }
     }
 
@@ -184,5 +256,88 @@ impl<'a> Activations<'a> {
     fn bf16(&self) -> &[bf16] {
         self.rounded
             .get_or_init(|| panels::convert(self.values, self.values.len()))
+    }
+
+    /// The product with a matrix in integers.
+    #[cfg(target_arch = "x86_64")]
+    fn multiply(&self, panels: &int8::Panels, out: &SharedOut<'_>, accumulate: bool) {
+        match panels.group() {
+            16 => {
+                let x = self
+                    .groups_of_16
+                    .get_or_init(|| int8::quantise(self.values));
+                panels.product(x, out, accumulate);
+            }
+            _ => {
+                let x = self
+                    .groups_of_32
+                    .get_or_init(|| int8::quantise(self.values));
+                panels.product(x, out, accumulate);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::quantized::{GgmlDType, QTensor};
+    use candle_core::{Device, Tensor};
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    fn values(n: usize, seed: u64) -> Vec<f32> {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        (0..n).map(|_| rng.random_range(-1.0..1.0)).collect()
+    }
+
+    /// The product of 16 rows, added to ones, and what it returns.
+    fn forward(values: Values, compute: Compute, adapter: Adapter<'_>) -> [Vec<f32>; 2] {
+        let matrix = HostMatrix::new(256, values, compute);
+        let x = self::values(16 * 256, 5);
+        let mut y = vec![1f32; 16 * 70];
+        let low = matrix.forward(
+            Some(adapter),
+            &Activations::new(&x),
+            &SharedOut::over(&mut y),
+            true,
+        );
+        [y, low]
+    }
+
+    fn relative_error(found: &[f32], expected: &[f32]) -> f32 {
+        assert_eq!(found.len(), expected.len());
+        let pairs = found.iter().zip(expected);
+        let error: f32 = pairs.map(|(a, b)| (a - b).powi(2)).sum();
+        (error / expected.iter().map(|v| v * v).sum::<f32>()).sqrt()
+    }
+
+    #[test]
+    fn integers_serve_packed_weights_and_leave_adapters_in_floats() {
+        let (a, b) = (values(4 * 256, 7), values(70 * 4, 8));
+        let adapter = Adapter {
+            a: &a,
+            b: &b,
+            rank: 4,
+            scale: 0.5,
+        };
+        let dense = Tensor::from_vec(values(70 * 256, 2), (70, 256), &Device::Cpu).unwrap();
+        for dtype in [GgmlDType::Q4K, GgmlDType::Q6K, GgmlDType::Q8_0] {
+            let bytes = QTensor::quantize(&dense, dtype).unwrap();
+            let bytes = bytes.data().unwrap();
+            let packed = || Values::Packed(Packed::from_ggml(dtype, &bytes, 256).unwrap());
+            let [y, low] = forward(packed(), Compute::Int8, adapter);
+            let [exact, exact_low] = forward(packed(), Compute::F32, adapter);
+            let [floats, floats_low] = forward(packed(), Compute::Int8.float(), adapter);
+            assert_eq!(low, floats_low);
+            assert!(relative_error(&low, &exact_low) < 1e-2);
+            assert!(relative_error(&y, &exact) < 1e-2);
+            assert_eq!(y == floats, !Compute::Int8.is_available());
+        }
+        let floats = || Values::F32(values(70 * 256, 2));
+        assert_eq!(
+            forward(floats(), Compute::Int8, adapter),
+            forward(floats(), Compute::Int8.float(), adapter)
+        );
     }
 }

@@ -205,16 +205,7 @@ pub(crate) fn forward<T: Panel>(
         return Vec::new();
     }
     out.at(m * rows - 1);
-    let (mut low, mut update) = (Vec::new(), None);
-    if let Some(Adapter { a, b, rank, scale }) = adapter {
-        let a = convert::<T>(a, a.len());
-        low = thin(
-            (m, rank, cols),
-            Operand::new(x, cols),
-            Operand::new(&a, cols).t(),
-        );
-        update = Some((scaled::<T>(&low, scale), convert::<T>(b, b.len()), rank));
-    }
+    let update = adapter.map(|adapter| Update::new(adapter, x, cols));
     panels(rows).for_each(|panel| {
         let width = panel.len();
         let c = out.at(panel.start);
@@ -226,16 +217,75 @@ pub(crate) fn forward<T: Panel>(
             // SAFETY: the operands are as large as given, `out` was seen to be; no other task writes these columns.
             unsafe { T::matmul((m, width, cols), a, b, c, rows, accumulate) };
         });
-        if let Some((low, b, rank)) = &update {
-            let (a, b) = (
-                Operand::new(low, *rank),
-                Operand::new(&b[panel.start * rank..], *rank).t(),
-            );
+        if let Some(update) = &update {
             // SAFETY: as above; the panel has just been written.
-            unsafe { T::matmul((m, width, *rank), a, b, c, rows, true) };
+            unsafe { update.add(m, panel, c, rows) };
         }
     });
-    low
+    update.map(|update| update.low).unwrap_or_default()
+}
+
+/// Adds an adapter's part of [`forward`] to `out`, of a matrix of this shape, and returns `x A^T`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn update<T: Panel>(
+    adapter: Adapter<'_>,
+    (rows, cols): (usize, usize),
+    x: &[T],
+    out: &SharedOut<'_>,
+) -> Vec<f32> {
+    let m = x.len() / cols;
+    if m == 0 {
+        return Vec::new();
+    }
+    out.at(m * rows - 1);
+    let update = Update::new(adapter, x, cols);
+    panels(rows).for_each(|panel| {
+        let c = out.at(panel.start);
+        // SAFETY: `out` was seen to be large enough and is set; no other task writes these columns.
+        unsafe { update.add(m, panel, c, rows) };
+    });
+    update.low
+}
+
+/// An adapter's part of a forward product.
+struct Update<T> {
+    /// `x A^T`, `[m, rank]`
+    low: Vec<f32>,
+    /// The same times the adapter's scale.
+    scaled: Vec<T>,
+    b: Vec<T>,
+    rank: usize,
+}
+
+impl<T: Panel> Update<T> {
+    fn new(adapter: Adapter<'_>, x: &[T], cols: usize) -> Self {
+        let Adapter { a, b, rank, scale } = adapter;
+        let a = convert::<T>(a, a.len());
+        let low = thin(
+            (x.len() / cols, rank, cols),
+            Operand::new(x, cols),
+            Operand::new(&a, cols).t(),
+        );
+        Self {
+            scaled: scaled::<T>(&low, scale),
+            b: convert::<T>(b, b.len()),
+            low,
+            rank,
+        }
+    }
+
+    /// Adds the columns of a panel to `m` rows `stride` apart, of which the first panel column starts at `c`.
+    ///
+    /// # Safety
+    /// The rows exist, are set, and no other task reads or writes these columns.
+    unsafe fn add(&self, m: usize, panel: Range<usize>, c: *mut f32, stride: usize) {
+        let (a, b) = (
+            Operand::new(&self.scaled, self.rank),
+            Operand::new(&self.b[panel.start * self.rank..], self.rank).t(),
+        );
+        // SAFETY: the caller vouches for `c`; the operands are as large as given.
+        unsafe { T::matmul((m, panel.len(), self.rank), a, b, c, stride, true) };
+    }
 }
 
 /// What [`forward`] was called with and what it returned, for the gradients of an adapter.

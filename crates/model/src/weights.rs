@@ -34,39 +34,39 @@ enum Source {
 }
 
 impl Weights {
-    /// Opens a HF folder or a GGUF file and reads its configuration. Compute type is `dtype`, f32 or bf16; on the CPU
-    /// it is the type of many-row products alone ([`Compute`]), activations stay f32.
+    /// Opens a HF folder or a GGUF file and reads its configuration. On the CPU the compute type is the one of many-row
+    /// products alone and activations stay f32; a device computes everything in it, and in bf16 instead of integers.
     ///
     /// # Errors
     /// When files are missing or malformed, or the architecture is not supported.
-    pub fn open(path: &Path, device: &Device, dtype: DType) -> Result<(Self, ModelConfig)> {
+    pub fn open(path: &Path, device: &Device, compute: Compute) -> Result<(Self, ModelConfig)> {
         let (source, config) = if path.is_dir() {
             open_folder(path)?
         } else {
             open_gguf(path)?
         };
-        Ok((Self::new(path, source, device, dtype), config))
+        Ok((Self::new(path, source, device, compute), config))
     }
 
     /// Opens the safetensors files of a HF folder whose configuration the caller reads.
     ///
     /// # Errors
     /// When files are missing or malformed.
-    pub(crate) fn open_tensors(folder: &Path, device: &Device, dtype: DType) -> Result<Self> {
+    pub(crate) fn open_tensors(folder: &Path, device: &Device, compute: Compute) -> Result<Self> {
         let source = Source::Safetensors(map_folder(folder)?);
-        Ok(Self::new(folder, source, device, dtype))
+        Ok(Self::new(folder, source, device, compute))
     }
 
-    fn new(path: &Path, source: Source, device: &Device, dtype: DType) -> Self {
+    fn new(path: &Path, source: Source, device: &Device, compute: Compute) -> Self {
         Self {
             path: path.to_owned(),
             source,
             device: device.clone(),
-            dtype: if device.is_cpu() { DType::F32 } else { dtype },
-            compute: match dtype {
-                DType::BF16 => Compute::Bf16,
-                _ => Compute::F32,
+            dtype: match compute {
+                Compute::Bf16 | Compute::Int8 if !device.is_cpu() => DType::BF16,
+                _ => DType::F32,
             },
+            compute,
         }
     }
 

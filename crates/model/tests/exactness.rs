@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 use mem_model::cache::KvCache;
 use mem_model::linear::{Frozen, Pass};
+use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_model::{adapter, error::Error};
@@ -48,7 +49,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn load(name: &str) -> Model {
-    let (weights, config) = Weights::open(&folder(name), &Device::Cpu, DType::F32).unwrap();
+    let (weights, config) = Weights::open(&folder(name), &Device::Cpu, Compute::F32).unwrap();
     Model::load(&weights, config).unwrap()
 }
 
@@ -420,14 +421,14 @@ fn adapter_gradients_agree_with_the_graph_and_with_differences() {
 fn damaged_and_missing_files_are_errors() {
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(
-        Weights::open(empty.path(), &Device::Cpu, DType::F32),
+        Weights::open(empty.path(), &Device::Cpu, Compute::F32),
         Err(Error::Read { .. })
     ));
     for file in ["config.json", "model.safetensors"] {
         let bytes = std::fs::read(folder("tiny-qwen2").join(file)).unwrap();
         std::fs::write(empty.path().join(file), &bytes[..bytes.len() / 2]).unwrap();
         assert!(
-            Weights::open(empty.path(), &Device::Cpu, DType::F32).is_err(),
+            Weights::open(empty.path(), &Device::Cpu, Compute::F32).is_err(),
             "{file} cut in half"
         );
         std::fs::write(empty.path().join(file), &bytes).unwrap();
@@ -435,7 +436,7 @@ fn damaged_and_missing_files_are_errors() {
     let gguf = empty.path().join("half.gguf");
     std::fs::write(&gguf, b"GGUF\x03\0\0\0\xff\xff\xff\xff\xff\xff\xff\x7f").unwrap();
     assert!(matches!(
-        Weights::open(&gguf, &Device::Cpu, DType::F32),
+        Weights::open(&gguf, &Device::Cpu, Compute::F32),
         Err(Error::WeightFile { .. })
     ));
 }

@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 
-use candle_core::{DType, Device};
+use candle_core::Device;
 use mem_model::cache::KvCache;
 use mem_model::linear::Pass;
+use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use serde::Deserialize;
@@ -46,7 +47,7 @@ fn greedy_tokens_equal_transformers() {
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reference-0.5b.json");
     let reference: Reference = serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();
     let start = std::time::Instant::now();
-    let (weights, config) = Weights::open(&path, &Device::Cpu, DType::F32).unwrap();
+    let (weights, config) = Weights::open(&path, &Device::Cpu, Compute::F32).unwrap();
     let model = Model::load(&weights, config).unwrap();
     eprintln!(
         "loaded {} MB in {:?}",

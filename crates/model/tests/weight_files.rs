@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 use mem_model::error::{Error, Result};
 use mem_model::linear::Pass;
+use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 
@@ -18,7 +19,7 @@ fn fixture() -> PathBuf {
 }
 
 fn load(path: &Path) -> Result<Model> {
-    let (weights, config) = Weights::open(path, &Device::Cpu, DType::F32)?;
+    let (weights, config) = Weights::open(path, &Device::Cpu, Compute::F32)?;
     Model::load(&weights, config)
 }
 

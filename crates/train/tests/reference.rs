@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use candle_core::{DType, Device, Var};
+use candle_core::{Device, Var};
 use mem_model::adapter;
 use mem_model::encode::Encoded;
 use mem_model::linear::Pass;
+use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_train::gradient::{Sums, accumulate, evaluate};
@@ -62,7 +63,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// A tiny model with its adapter as variables.
 fn load(name: &str) -> (Model, BTreeMap<String, Var>) {
-    let (weights, config) = Weights::open(&folder(name), &Device::Cpu, DType::F32).unwrap();
+    let (weights, config) = Weights::open(&folder(name), &Device::Cpu, Compute::F32).unwrap();
     let mut model = Model::load(&weights, config).unwrap();
     let (config, tensors) = adapter::load(&folder(name).join("adapter"), &Device::Cpu).unwrap();
     let vars: BTreeMap<String, Var> = tensors

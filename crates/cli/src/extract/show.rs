@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use mem_schema::{
-    generator::ChatMessage, prompt::extraction_messages, reply_schema::reply_schema, transcript::Role, window::Message,
+    generator::ChatMessage, prompt::extraction_messages, reply_schema::reply_schema,
+    transcript::Role, window::Message,
 };
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use candle_core::{DType, Device};
+use candle_core::Device;
 use mem_schema::generator::{ChatMessage, Generator, Reply, Request, Work};
 
 use crate::adapter;
@@ -54,18 +54,14 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    pub(crate) fn open(self, compute: Compute) -> Result<(Device, DType)> {
-        let device = match self {
-            Self::Cpu if compute.is_available() => Device::Cpu,
-            Self::Cpu => return Err(Error::NoBf16),
-            Self::Cuda if cfg!(feature = "cuda") => Device::new_cuda(0)?,
-            Self::Cuda => return Err(Error::NoCuda),
-        };
-        let dtype = match compute {
-            Compute::F32 => DType::F32,
-            Compute::Bf16 => DType::BF16,
-        };
-        Ok((device, dtype))
+    pub(crate) fn open(self, compute: Compute) -> Result<Device> {
+        match self {
+            Self::Cpu if compute.is_available() => Ok(Device::Cpu),
+            Self::Cpu if compute == Compute::Bf16 => Err(Error::NoBf16),
+            Self::Cuda if !cfg!(feature = "cuda") => Err(Error::NoCuda),
+            Self::Cuda if compute != Compute::Int8 => Ok(Device::new_cuda(0)?),
+            _ => Err(Error::NoInt8),
+        }
     }
 }
 
@@ -74,8 +70,8 @@ impl DeviceKind {
 /// # Errors
 /// When a file is missing, damaged or asks for what is not supported.
 pub fn load(path: &Path, device: DeviceKind, compute: Compute) -> Result<(Model, ChatEncoder)> {
-    let (device, dtype) = device.open(compute)?;
-    let (weights, config) = Weights::open(path, &device, dtype)?;
+    let device = device.open(compute)?;
+    let (weights, config) = Weights::open(path, &device, compute)?;
     let encoder = encoder(path, &weights)?;
     Ok((Model::load(&weights, config)?, encoder))
 }
@@ -85,7 +81,7 @@ pub fn load(path: &Path, device: DeviceKind, compute: Compute) -> Result<(Model,
 /// # Errors
 /// As for [`load`].
 pub fn load_encoder(path: &Path) -> Result<ChatEncoder> {
-    let (weights, _) = Weights::open(path, &Device::Cpu, DType::F32)?;
+    let (weights, _) = Weights::open(path, &Device::Cpu, Compute::F32)?;
     encoder(path, &weights)
 }
 

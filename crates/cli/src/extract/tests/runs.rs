@@ -316,5 +316,9 @@ fn windows_are_shown_without_a_model() {
 
     let mut json = Vec::new();
     super::super::show(&line.input, true, None, &mut json).unwrap();
-    insta::assert_snapshot!(String::from_utf8(json).unwrap().lines().last().unwrap(), @r#"{"transcript":"ada","window":1,"overlap":1,"messages":[{"number":1,"session":"S1","turn":"S1:4","speaker":"Mina","time":"2024-03-04T18:04:00"},{"number":2,"session":"S1","turn":"S1:5","speaker":"Mina","time":"2024-03-04T18:05:00"},{"number":3,"session":"S1","turn":"S1:6","speaker":"Mina","time":"2024-03-04T18:06:00"},{"number":4,"session":"S1","turn":"S1:7","speaker":"Mina","time":"2024-03-04T18:07:00"}],"prompt":[{"role":"system","content":"Extract the lasting memories in this conversation as JSON, in its language. Use names for people and dates for times."},{"role":"user","content":"Extract from message 2 on.\n[2024-03-04 Mon 18:04]\n1 Mina: sentence 4 of ada.txt\n2 Mina: sentence 5 of ada.txt\n3 Mina: sentence 6 of ada.txt\n4 Mina: sentence 7 of ada.txt"}]}"#);
+    let mut last: serde_json::Value =
+        serde_json::from_str(String::from_utf8(json).unwrap().lines().last().unwrap()).unwrap();
+    let schema = last.as_object_mut().unwrap().remove("schema").unwrap();
+    assert_eq!(schema["properties"]["memories"]["type"], "array");
+    insta::assert_snapshot!(last, @r#"{"transcript":"ada","window":1,"overlap":1,"messages":[{"number":1,"session":"S1","turn":"S1:4","speaker":"Mina","time":"2024-03-04T18:04:00"},{"number":2,"session":"S1","turn":"S1:5","speaker":"Mina","time":"2024-03-04T18:05:00"},{"number":3,"session":"S1","turn":"S1:6","speaker":"Mina","time":"2024-03-04T18:06:00"},{"number":4,"session":"S1","turn":"S1:7","speaker":"Mina","time":"2024-03-04T18:07:00"}],"prompt":[{"role":"system","content":"Extract the lasting memories in this conversation as JSON, in its language. Use names for people and dates for times."},{"role":"user","content":"Extract from message 2 on.\n[2024-03-04 Mon 18:04]\n1 Mina: sentence 4 of ada.txt\n2 Mina: sentence 5 of ada.txt\n3 Mina: sentence 6 of ada.txt\n4 Mina: sentence 7 of ada.txt"}]}"#);
 }
