@@ -55,19 +55,19 @@ impl Attention<'_> {
                 let pairs: Vec<(usize, usize)> = queries
                     .flat_map(|query| (0..per_group).map(move |h| (query, group * per_group + h)))
                     .collect();
-                for pairs in pairs.chunks(TILE) {
-                    self.tile(&*caches[row], group, first, pairs, &out);
-                }
+                self.block(&*caches[row], group, first, &pairs, &out);
             });
     }
 
-    fn tile(
+    /// Pairs of query and head against the keys of their group, page by page with running softmax sums (Milakov and
+    /// Gimelshein 2018): a page is read once for all pairs.
+    fn block(
         &self,
         cache: &KvCache,
         group: usize,
         first: usize,
         pairs: &[(usize, usize)],
-        out: &SharedOut,
+        out: &SharedOut<'_>,
     ) {
         let d = self.heads.d;
         let scale = 1.0 / (d as f32).sqrt();
@@ -75,58 +75,70 @@ impl Attention<'_> {
             return;
         };
         let pages = (cache.len() + last + 1).div_ceil(PAGE);
-        with_scratch(TILE * (pages * PAGE + 2 * d), |scratch| {
-            let (queries, rest) = scratch.split_at_mut(TILE * d);
-            let (sums, scores) = rest.split_at_mut(TILE * d);
+        let n = pairs.len();
+        with_scratch(n * (2 * d + PAGE + 2), |scratch| {
+            let (queries, rest) = scratch.split_at_mut(n * d);
+            let (sums, rest) = rest.split_at_mut(n * d);
+            let (scores, rest) = rest.split_at_mut(n * PAGE);
+            let (highest, totals) = rest.split_at_mut(n);
             for (q, &(query, head)) in queries.chunks_exact_mut(d).zip(pairs) {
                 let at = ((first + query) * self.query_heads + head) * d;
                 for (q, x) in q.iter_mut().zip(&self.q[at..at + d]) {
                     *q = x * scale;
                 }
             }
-            let stride = pages * PAGE;
-            for (page, (keys, _)) in cache
+            sums.fill(0.0);
+            highest.fill(f32::NEG_INFINITY);
+            totals.fill(0.0);
+            let pages = cache
                 .pages(self.layer, group, self.heads)
                 .take(pages)
-                .enumerate()
-            {
-                let product = Product {
-                    rows: pairs.len(),
-                    depth: d,
-                    b: keys,
-                    width: PAGE,
-                };
-                product.run(queries, d, &mut scores[page * PAGE..], stride, false);
-            }
-            let mut totals = [0f32; TILE];
-            for ((total, row), &(query, _)) in totals
-                .iter_mut()
-                .zip(scores.chunks_exact_mut(stride))
-                .zip(pairs)
-            {
-                let (seen, hidden) = row.split_at_mut(cache.len() + query + 1);
-                let max = simd::max(seen);
-                *total = simd::exp_and_sum(seen, max);
-                hidden.fill(0.0);
-            }
-            for (page, (_, values)) in cache
-                .pages(self.layer, group, self.heads)
-                .take(pages)
-                .enumerate()
-            {
-                let product = Product {
-                    rows: pairs.len(),
-                    depth: PAGE,
-                    b: values,
-                    width: d,
-                };
-                product.run(&scores[page * PAGE..], stride, sums, d, page > 0);
+                .enumerate();
+            for (page, (keys, values)) in pages {
+                for (q, s) in queries.chunks(TILE * d).zip(scores.chunks_mut(TILE * PAGE)) {
+                    let product = Product {
+                        rows: q.len() / d,
+                        depth: d,
+                        b: keys,
+                        width: PAGE,
+                    };
+                    product.run(q, d, s, PAGE, false);
+                }
+                let rows = scores.chunks_exact_mut(PAGE).zip(sums.chunks_exact_mut(d));
+                let states = highest.iter_mut().zip(totals.iter_mut());
+                for (((row, sum), (highest, total)), &(query, _)) in rows.zip(states).zip(pairs) {
+                    let seen = (cache.len() + query + 1)
+                        .saturating_sub(page * PAGE)
+                        .min(PAGE);
+                    let (seen, hidden) = row.split_at_mut(seen);
+                    hidden.fill(0.0);
+                    if seen.is_empty() {
+                        continue;
+                    }
+                    let max = simd::max(seen).max(*highest);
+                    if max > *highest {
+                        let shrink = (*highest - max).exp();
+                        *total *= shrink;
+                        sum.iter_mut().for_each(|v| *v *= shrink);
+                        *highest = max;
+                    }
+                    *total += simd::exp_and_sum(seen, max);
+                }
+                for (s, sum) in scores.chunks(TILE * PAGE).zip(sums.chunks_mut(TILE * d)) {
+                    let product = Product {
+                        rows: s.len() / PAGE,
+                        depth: PAGE,
+                        b: values,
+                        width: d,
+                    };
+                    product.run(s, PAGE, sum, d, true);
+                }
             }
             for ((sum, total), &(query, head)) in sums.chunks_exact(d).zip(totals).zip(pairs) {
                 let at = ((first + query) * self.query_heads + head) * d;
                 for (i, v) in sum.iter().enumerate() {
                     // SAFETY: this task alone owns the pair.
-                    unsafe { out.write(at + i, v / total) };
+                    unsafe { out.write(at + i, v / *total) };
                 }
             }
         });
