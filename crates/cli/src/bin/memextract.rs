@@ -51,7 +51,7 @@ struct Arguments {
     #[command(flatten)]
     machine: MachineArgs,
     /// Windows that are decoded together; the records do not depend on it
-    /// [default: by cores and free memory, on a processor at most 32]
+    /// [default: by cores and free memory, on a processor at most 16]
     #[arg(long, value_name = "COUNT", help_heading = "Machine", value_parser = value_parser!(u16).range(1..=MOST_ROWS))]
     rows: Option<u16>,
     /// Write the summary as JSON: to standard output, or to standard error where the records go there

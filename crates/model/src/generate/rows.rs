@@ -11,16 +11,16 @@ use crate::qwen::Model;
 /// Tokens that a row is expected to hold at most: a long instruction, a window and its reply.
 const ROW_TOKENS: usize = 4096;
 /// Rows after which a core has enough to do in every pass over the weights.
-const ROWS_PER_CORE: usize = 16;
-/// More rows add little on a processor, and each makes the first replies wait longer.
-const MOST_ON_CPU: usize = 32;
+const ROWS_PER_CORE: usize = 8;
+/// More rows add little on a processor: each takes memory and makes the first replies wait longer.
+const MOST_ON_CPU: usize = 16;
 /// A device has far more arithmetic for each byte of weights that it reads.
 const MOST_ON_DEVICE: usize = 64;
 /// What caches may take on a device, whose free memory is not asked for, and on a processor where the system does
 /// not tell it.
 const ASSUMED_BYTES: usize = 4 << 30;
 
-/// Rows that suit `model` where it lies. On a processor 16 a core, at most 32, and so few that their caches take no
+/// Rows that suit `model` where it lies. On a processor 8 a core, at most 16, and so few that their caches take no
 /// more than a quarter of the memory that is free now, with 4096 tokens a row; on a device 64, or what fits into
 /// 4 GiB.
 pub fn default_rows(model: &Model) -> usize {
