@@ -2,7 +2,7 @@
 //! `scripts/bench-peers.sh` compares the whole with llama.cpp, PEFT and sentence-transformers.
 
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use criterion::{BatchSize, Criterion, Throughput};
 use mem_model::constraint::ConstraintFactory;
@@ -16,7 +16,7 @@ fn ids(n: usize) -> Vec<u32> {
     (0..n).map(|i| (1000 + i * 7919 % 50_000) as u32).collect()
 }
 
-fn model_steps(c: &mut Criterion, path: &PathBuf) {
+fn model_steps(c: &mut Criterion, path: &Path) {
     for compute in [Compute::F32, Compute::Bf16, Compute::Int8] {
         if !compute.is_available() {
             println!("skipped: {compute:?} is not available here");
@@ -60,7 +60,7 @@ fn model_steps(c: &mut Criterion, path: &PathBuf) {
 }
 
 /// The mask of a token inside a text, which is what most masks are.
-fn mask(c: &mut Criterion, path: &PathBuf) {
+fn mask(c: &mut Criterion, path: &Path) {
     let (model, encoder) = load(path, DeviceKind::Cpu, Compute::F32).expect("the model loads");
     let width = model.config().vocab_size;
     let factory = ConstraintFactory::new(&encoder.tokenizer, width).expect("a grammar engine");
