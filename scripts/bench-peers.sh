@@ -28,7 +28,9 @@ build_ours() {
         return
     fi
     say "Building our programs"
-    cargo build --release --locked --workspace --bins --examples >&2
+    local features
+    features=$(scripts/setup.sh)
+    cargo build --release --locked --workspace ${features:+--features "mem-cli/$features"} --bins --examples >&2
     programs=$target/release
 }
 
