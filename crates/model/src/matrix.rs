@@ -1,8 +1,8 @@
 //! Frozen weight matrices in host memory and their products with activations.
 //!
-//! Two kinds of product: [`HostMatrix::decode`] reads the weights as they are stored and treats each activation row by
-//! itself; [`HostMatrix::forward`] and [`HostMatrix::backward`] expand a panel of weights at a time into the type they
-//! multiply in, so that no second copy of the whole matrix ever exists, and serve many rows (prefill, training).
+//! Two kinds of product: `HostMatrix::decode` treats each activation row by itself; `HostMatrix::forward` and
+//! `HostMatrix::backward` serve many rows (prefill, training). Weights lie in memory once: they are expanded a panel at a
+//! time into the type of the product, or, for products in integers, stored in its order from the start.
 
 #[cfg(any(feature = "onednn", target_arch = "x86_64"))]
 use std::cell::OnceCell;

@@ -1,8 +1,8 @@
 //! A local model as a [`Generator`]: many replies at once, each under its grammar.
 //!
-//! [`engine`] reads the prompts of rows that enter and then advances all rows step by step: one forward pass over tokens
-//! just chosen, tokens that the grammar forces ([`row`]), and drafts to be checked ([`draft`]). What prompts have in
-//! common at their beginning is computed once ([`prefix`]).
+//! `engine` reads the prompts of rows that enter and then advances all rows step by step: one forward pass over tokens
+//! just chosen, tokens that the grammar forces (`row`), and drafts to be checked (`draft`). What prompts have in
+//! common at their beginning is computed once (`prefix`).
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
