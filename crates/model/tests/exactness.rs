@@ -410,7 +410,7 @@ fn adapter_gradients_agree_with_the_graph_and_with_differences() {
             at(0.0);
             let gradient = f64::from(gradient[largest]);
             assert!(
-                (gradient - difference).abs() < 2e-2 * gradient.abs().max(0.1),
+                (gradient - difference).abs() < 2e-2 * gradient.abs().max(1e-2),
                 "{name}: gradient {gradient}, difference {difference}"
             );
         }
