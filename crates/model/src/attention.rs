@@ -1,7 +1,7 @@
 //! Causal grouped-query attention with gradients, without a `T x T` matrix kept for the backward pass: scores live for
 //! one block of queries at a time and are computed again when the gradient is.
 
-use candle_core::{D, DType, Result, Tensor};
+use candle_core::{D, DType, Device, Result, Tensor};
 use rayon::prelude::*;
 
 use crate::cache::Heads;
@@ -12,17 +12,44 @@ use crate::simd;
 /// Queries whose scores are held at once.
 const QUERY_BLOCK: usize = 64;
 
-/// Attention of the last `T` of `S` positions from differentiable Candle operations: query `t` sees keys
-/// `0 ..= S - T + t`.
+/// What [`composed`] adds to the scores of the last `t` of `s` positions, `[1, 1, T, S]`: query `i` sees keys
+/// `0 ..= s - t + i`. None where the one query sees all.
+///
+/// # Errors
+/// When the backend fails.
+pub(crate) fn causal_mask(t: usize, s: usize, device: &Device) -> Result<Option<Tensor>> {
+    if t <= 1 || s < t {
+        return Ok(None);
+    }
+    let mut mask = vec![0f32; t * s];
+    for (i, row) in mask.chunks_exact_mut(s).enumerate() {
+        row[s - t + i + 1..].fill(f32::NEG_INFINITY);
+    }
+    Tensor::from_vec(mask, (1, 1, t, s), device).map(Some)
+}
+
+/// Attention of the last `T` of `S` positions from differentiable Candle operations, with a [`causal_mask`].
 ///
 /// `q` is `[T, H, D]`, `k` and `v` are `[S, KV, D]` with `H` a multiple of `KV` and `S >= T >= 1`; the result is
 /// `[T, H, D]`. Scores are scaled by `1 / sqrt(D)`.
 ///
 /// # Errors
 /// When the shapes do not fit or the backend fails.
-pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
+pub(crate) fn composed(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    mask: Option<&Tensor>,
+) -> Result<Tensor> {
     let ((t, heads, d), (s, groups, _)) = (q.dims3()?, k.dims3()?);
-    if v.dims() != k.dims() || d == 0 || groups == 0 || heads % groups != 0 || t == 0 || s < t {
+    if v.dims() != k.dims()
+        || d == 0
+        || groups == 0
+        || heads % groups != 0
+        || t == 0
+        || s < t
+        || mask.is_none() != (t == 1)
+    {
         candle_core::bail!("queries {:?} do not fit keys {:?}", q.dims(), k.dims());
     }
     let scale = 1.0 / (d as f64).sqrt();
@@ -36,21 +63,12 @@ pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
         v.transpose(0, 1)?.contiguous()?,
     );
     let scores = (q.matmul(&k.t()?)? * scale)?.to_dtype(DType::F32)?;
-    let mask: Vec<f32> = (0..t)
-        .flat_map(|i| {
-            (0..s).map(move |j| {
-                if j <= s - t + i {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
-            })
-        })
-        .collect();
-    let mask = Tensor::from_vec(mask, (1, 1, t, s), q.device())?;
-    let scores = scores
-        .reshape((groups, heads / groups, t, s))?
-        .broadcast_add(&mask)?;
+    let scores = match mask {
+        Some(mask) => scores
+            .reshape((groups, heads / groups, t, s))?
+            .broadcast_add(mask)?,
+        None => scores,
+    };
     let weights = candle_nn::ops::softmax(&scores, D::Minus1)?.to_dtype(v.dtype())?;
     let out = weights
         .reshape((groups, heads / groups * t, s))?
@@ -58,6 +76,122 @@ pub(crate) fn composed(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
     out.reshape((groups, heads / groups, t, d))?
         .permute((2, 0, 1, 3))?
         .reshape((t, heads, d))
+}
+
+/// How the new tokens of several cached rows are laid out for [`of_rows`].
+pub(crate) struct Layout {
+    rows: usize,
+    /// New tokens of the row that has most.
+    most: usize,
+    /// Positions of the longest row.
+    longest: usize,
+    /// Of each place in `[R * T]` the token, and of each token the place; none if all rows have `T` tokens.
+    places: Option<(Tensor, Tensor)>,
+    /// `[R, 1, T, S]`
+    mask: Tensor,
+}
+
+impl Layout {
+    /// The layout of `lens` new tokens behind `starts` cached ones.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub(crate) fn new(lens: &[usize], starts: &[usize], device: &Device) -> Result<Self> {
+        let rows = lens.len();
+        let most = lens.iter().copied().max().unwrap_or(0);
+        let totals = || lens.iter().zip(starts).map(|(len, start)| len + start);
+        let longest = totals().max().unwrap_or(0);
+        let mut mask = vec![0f32; rows * most * longest];
+        let (mut tokens, mut places) = (Vec::new(), Vec::new());
+        let mut first = 0;
+        for (row, (&len, &start)) in lens.iter().zip(starts).enumerate() {
+            for t in 0..most {
+                // What stands behind the row's last token repeats it.
+                let t_row = t.min(len.saturating_sub(1));
+                let at = row * most + t;
+                mask[at * longest..(at + 1) * longest][start + t_row + 1..]
+                    .fill(f32::NEG_INFINITY);
+                tokens.push((first + t_row) as u32);
+                if t < len {
+                    places.push(at as u32);
+                }
+            }
+            first += len;
+        }
+        let places = match lens.iter().all(|&len| len == most) {
+            true => None,
+            false => Some((Tensor::new(tokens, device)?, Tensor::new(places, device)?)),
+        };
+        let mask = Tensor::from_vec(mask, (rows, 1, most, longest), device)?;
+        Ok(Self {
+            rows,
+            most,
+            longest,
+            places,
+            mask,
+        })
+    }
+}
+
+/// Attention of a few new tokens of each of `R` rows (`q` is `[N, H, D]`, all of them) to the row's own positions, for
+/// inference: `keys` and `values` are the rows' `[S, KV, D]`. All rows in one product, so that a device is given few
+/// large operations instead of many small ones.
+///
+/// # Errors
+/// When the shapes do not fit or the backend fails.
+pub(crate) fn of_rows(
+    q: &Tensor,
+    keys: &[Tensor],
+    values: &[Tensor],
+    layout: &Layout,
+) -> Result<Tensor> {
+    let &Layout {
+        rows,
+        most,
+        longest,
+        ref places,
+        ref mask,
+    } = layout;
+    let (_, heads, d) = q.dims3()?;
+    let groups = match keys {
+        [first, ..] if keys.len() == rows && values.len() == rows => first.dim(1)?,
+        _ => candle_core::bail!("{rows} rows of queries, {} of keys", keys.len()),
+    };
+    let per_group = heads / groups;
+    // [R * KV, S, D], zeros behind a row's end.
+    let padded = |parts: &[Tensor]| -> Result<Tensor> {
+        let all = Tensor::zeros((rows * longest, groups, d), q.dtype(), q.device())?;
+        for (row, part) in parts.iter().enumerate() {
+            all.slice_set(&part.detach().contiguous()?, 0, row * longest)?;
+        }
+        all.reshape((rows, longest, groups, d))?
+            .transpose(1, 2)?
+            .reshape((rows * groups, longest, d))
+    };
+    let q = match places {
+        Some((tokens, _)) => q.index_select(tokens, 0)?,
+        None => q.clone(),
+    };
+    let q = q
+        .reshape((rows, most, groups, heads / groups, d))?
+        .permute((0, 2, 3, 1, 4))?
+        .reshape((rows * groups, per_group * most, d))?;
+    let scale = 1.0 / (d as f64).sqrt();
+    let scores = (q.matmul(&padded(keys)?.t()?)? * scale)?.to_dtype(DType::F32)?;
+    let scores = scores
+        .reshape((rows, heads, most, longest))?
+        .broadcast_add(mask)?;
+    let weights = candle_nn::ops::softmax(&scores, D::Minus1)?.to_dtype(q.dtype())?;
+    let y = weights
+        .reshape((rows * groups, per_group * most, longest))?
+        .matmul(&padded(values)?)?
+        .reshape((rows, heads, most, d))?
+        .transpose(1, 2)?
+        .reshape((rows * most, heads, d))?;
+    match places {
+        Some((_, places)) => y.index_select(places, 0),
+        None => Ok(y),
+    }
 }
 
 /// Attention inside each row of a packed batch: `q` is `[N, H, D]`, `k` and `v` `[N, KV, D]`, `lens` the rows' tokens.

@@ -231,7 +231,11 @@ impl Embedder {
     fn hidden(&self, ids: &[u32], lens: &[usize]) -> Result<Tensor> {
         match &self.network {
             // Inside the pool: from outside, each small step would have to be handed over to it.
-            Network::Bert(bert) => Ok(rayon::scope(|_| bert.hidden(ids, lens))?),
+            Network::Bert(bert) if bert.device().is_cpu() => {
+                Ok(rayon::scope(|_| bert.hidden(ids, lens))?)
+            }
+            // On this thread: each thread has its own queue of work on a device.
+            Network::Bert(bert) => Ok(bert.hidden(ids, lens)?),
             Network::Qwen(model) if ids.len() <= self.batch_tokens => {
                 Ok(model.hidden(ids, lens, None, Pass::Prefill)?)
             }

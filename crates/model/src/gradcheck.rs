@@ -2,7 +2,7 @@
 
 use candle_core::{Device, Tensor, Var};
 
-use crate::attention::{Packed, composed};
+use crate::attention::{Packed, causal_mask, composed};
 use crate::cache::Heads;
 use crate::ops::{Rotation, gate_rows, gate_rows_backward, norm_rows, norm_rows_backward};
 
@@ -145,7 +145,8 @@ fn attention_equals_its_composition() {
         })
         .collect();
     let [q, k, v] = [0, 1, 2].map(|i| vars[i].as_tensor().clone());
-    let expected = composed(&q, &k, &v).unwrap();
+    let mask = causal_mask(n, n, &Device::Cpu).unwrap();
+    let expected = composed(&q, &k, &v, mask.as_ref()).unwrap();
     let close = |found: &[f32], expected: &Tensor, what: &str| {
         let expected: Vec<f32> = expected.flatten_all().unwrap().to_vec1().unwrap();
         assert_eq!(found.len(), expected.len());

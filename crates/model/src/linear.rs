@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use candle_core::backend::BackendStorage;
-use candle_core::op::BackpropOp;
 use candle_core::quantized::QTensor;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
 
@@ -308,10 +307,11 @@ impl Frozen {
                 })?;
                 Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
             }
-            Store::Device(w) => dy.detach().matmul(w),
-            Store::DeviceQuantised(w) => dy
-                .detach()
-                .matmul(&w.dequantize(dy.device())?.to_dtype(dy.dtype())?),
+            Store::Device(w) => dy.detach().contiguous()?.matmul(w),
+            Store::DeviceQuantised(w) => {
+                let w = w.dequantize(dy.device())?.to_dtype(dy.dtype())?;
+                dy.detach().contiguous()?.matmul(&w)
+            }
         }
     }
 
@@ -387,22 +387,26 @@ impl CustomOp1 for Product {
     }
 
     fn cuda_fwd(&self, storage: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
-        let owned = Storage::Cuda(storage.try_clone(layout)?);
-        let x = Tensor::from_storage(owned, layout.shape().clone(), BackpropOp::none(), false);
-        let y = match &*self.0.0 {
+        let (rows, cols) = self.0.dims()?;
+        let (n, width) = layout.shape().dims2()?;
+        if width != cols {
+            candle_core::bail!("expected activations of width {cols}, got {width}");
+        }
+        let weight = match &*self.0.0 {
             Store::Host(_) => {
                 candle_core::bail!("activations lie in device memory, the weight does not")
             }
-            Store::Device(w) => x.matmul(&w.t()?)?,
-            Store::DeviceQuantised(w) => {
-                x.matmul(&w.dequantize(x.device())?.to_dtype(x.dtype())?.t()?)?
-            }
+            Store::Device(w) => w.clone(),
+            Store::DeviceQuantised(w) => w.dequantize(&w.device())?.to_dtype(storage.dtype())?,
         };
-        let (storage, layout) = y.storage_and_layout();
-        match &*storage {
-            Storage::Cuda(s) => Ok((s.try_clone(layout)?, layout.shape().clone())),
-            _ => candle_core::bail!("the product left the device"),
-        }
+        let (weight, weight_layout) = weight.storage_and_layout();
+        let Storage::Cuda(weight) = &*weight else {
+            candle_core::bail!("the weight left the device");
+        };
+        // By layout: the storage may hold more than `x`, for instance what stands before a narrowed part.
+        let transposed = weight_layout.transpose(0, 1)?;
+        let y = storage.matmul(weight, (1, n, rows, cols), layout, &transposed)?;
+        Ok((y, (n, rows).into()))
     }
 
     fn bwd(&self, _x: &Tensor, _y: &Tensor, dy: &Tensor) -> Result<Option<Tensor>> {

@@ -42,6 +42,17 @@ impl Rotation {
         Self { cos, sin, half }
     }
 
+    /// Cosines and sines as tensors `[N, 1, D/2]` beside and of the type of `like`.
+    ///
+    /// # Errors
+    /// When the backend fails.
+    pub fn tables(&self, like: &Tensor) -> Result<(Tensor, Tensor)> {
+        let shape = (self.cos.len() / self.half.max(1), 1, self.half);
+        let table =
+            |v: &[f32]| Tensor::from_slice(v, shape, like.device())?.to_dtype(like.dtype());
+        Ok((table(&self.cos)?, table(&self.sin)?))
+    }
+
     /// Rotates the heads of each token, `[N, heads, D]`, in place; tokens without angles (padding) stay as they are.
     pub(crate) fn rotate(&self, x: &mut [f32], heads: usize) {
         let half = self.half;
@@ -70,24 +81,23 @@ impl Rotation {
     }
 }
 
-/// Rotates the halves of each head, `[N, H, D]`, by the angles of its token.
+/// Rotates the halves of each head, `[N, H, D]`, by the angles of its token, whose cosines and sines
+/// [`Rotation::tables`] gives.
 ///
 /// # Errors
 /// When the shapes do not fit or the backend fails.
-pub fn rope(x: &Tensor, rotation: &Rotation) -> Result<Tensor> {
+pub fn rope(x: &Tensor, (cos, sin): &(Tensor, Tensor)) -> Result<Tensor> {
     let (n, _, d) = x.dims3()?;
-    if d != 2 * rotation.half || n * rotation.half != rotation.cos.len() {
+    if cos.dims() != [n, 1, d / 2] {
         candle_core::bail!(
-            "rotary angles of {} tokens do not fit {:?}",
-            rotation.cos.len() / rotation.half.max(1),
+            "rotary angles {:?} do not fit heads {:?}",
+            cos.dims(),
             x.dims()
         );
     }
-    let table = |v: &[f32]| Tensor::from_slice(v, (n, 1, d / 2), x.device())?.to_dtype(x.dtype());
-    let (cos, sin) = (table(&rotation.cos)?, table(&rotation.sin)?);
     let (a, b) = (x.narrow(2, 0, d / 2)?, x.narrow(2, d / 2, d / 2)?);
-    let first = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
-    let second = (a.broadcast_mul(&sin)? + b.broadcast_mul(&cos)?)?;
+    let first = (a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?;
+    let second = (a.broadcast_mul(sin)? + b.broadcast_mul(cos)?)?;
     Tensor::cat(&[first, second], 2)
 }
 

@@ -331,6 +331,9 @@ mod tests {
                 &tensor(query_heads, 1),
                 &tensor(groups, 2),
                 &tensor(groups, 3),
+                attention::causal_mask(150, 150, &Device::Cpu)
+                    .unwrap()
+                    .as_ref(),
             );
             let expected: Vec<f32> = expected.unwrap().flatten_all().unwrap().to_vec1().unwrap();
             for (a, b) in whole.iter().zip(&expected) {

@@ -8,6 +8,8 @@ mod host;
 mod loss;
 mod tape;
 
+use std::sync::OnceLock;
+
 use candle_core::{DType, Device, Result, Tensor};
 
 use crate::attention;
@@ -27,6 +29,8 @@ pub struct Model {
     head: Frozen,
     device: Device,
     dtype: DType,
+    /// Whether Candle operations compute, as on devices, and not the loops for host memory.
+    composed: bool,
 }
 
 /// One decoder block.
@@ -108,8 +112,46 @@ pub use tape::Tape;
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {
     lens: Vec<usize>,
+    starts: Vec<usize>,
     pass: Pass,
     rotation: Rotation,
+    tables: OnceLock<Tables>,
+}
+
+/// What the composed operations of all blocks need of a packing: copied to the device once a pass.
+struct Tables {
+    /// `[N, 1, D/2]`
+    rotation: (Tensor, Tensor),
+    masks: Masks,
+}
+
+enum Masks {
+    /// Of each row, none where it has one token.
+    Causal(Vec<Option<Tensor>>),
+    /// Of several rows that are decoded together.
+    Together(attention::Layout),
+}
+
+impl Packing {
+    /// The tables beside and of the type of `like`.
+    fn tables(&self, like: &Tensor) -> Result<&Tables> {
+        if let Some(tables) = self.tables.get() {
+            return Ok(tables);
+        }
+        let device = like.device();
+        let masks = match self.pass {
+            Pass::Decode if self.lens.len() > 1 => {
+                Masks::Together(attention::Layout::new(&self.lens, &self.starts, device)?)
+            }
+            _ => {
+                let rows = self.lens.iter().zip(&self.starts);
+                let masks = rows.map(|(&t, &start)| attention::causal_mask(t, start + t, device));
+                Masks::Causal(masks.collect::<Result<_>>()?)
+            }
+        };
+        let rotation = self.rotation.tables(like)?;
+        Ok(self.tables.get_or_init(|| Tables { rotation, masks }))
+    }
 }
 
 impl Model {
@@ -131,6 +173,7 @@ impl Model {
         let norm = weights.vector("model.norm.weight", c.hidden_size)?;
         let (device, dtype) = weights.compute();
         Ok(Self {
+            composed: !device.is_cpu(),
             embedding,
             blocks,
             norm,
@@ -149,6 +192,16 @@ impl Model {
     /// Where activations live.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether Candle operations compute: always on devices, in host memory after [`Self::compose`].
+    pub fn is_composed(&self) -> bool {
+        self.composed
+    }
+
+    /// Lets Candle operations compute in host memory too, in f32, so that what devices run can be checked without one.
+    pub fn compose(&mut self) {
+        self.composed = true;
     }
 
     /// The output head `[V, D]`.
@@ -187,8 +240,10 @@ impl Model {
         let rotation = Rotation::new(&positions, self.config.head_dim, self.config.rope_theta);
         Packing {
             lens: lens.to_vec(),
+            starts: starts.to_vec(),
             pass,
             rotation,
+            tables: OnceLock::new(),
         }
     }
 
@@ -231,7 +286,7 @@ impl Model {
         };
         let packing = self.packing(lens, &starts, pass);
         let mut x = self.embed(ids)?;
-        if self.device.is_cpu() {
+        if !self.composed {
             // Inside the pool: handing every product over to it from outside costs more than a small product.
             return rayon::scope(|_| match caches {
                 Some(caches) => host::hidden(self, &x, &packing, caches),
@@ -243,7 +298,8 @@ impl Model {
         }
         for (layer, block) in self.blocks.iter().enumerate() {
             let caches = caches.as_mut().map(|c| (layer, &mut **c));
-            x = block.forward(&x, &packing, caches)?;
+            // Detached: adapter tensors may be variables, whose graph would hold every activation.
+            x = block.forward(&x, &packing, caches)?.detach();
         }
         if let Some(caches) = caches {
             caches
@@ -265,7 +321,7 @@ impl Model {
     /// When the backend fails.
     pub fn logits(&self, hidden: &Tensor, pass: Pass) -> Result<Tensor> {
         match pass {
-            Pass::Decode if self.device.is_cpu() => {
+            Pass::Decode if !self.composed => {
                 rayon::scope(|_| self.head.decode(&hidden.contiguous()?))
             }
             _ => self.head.forward(hidden),
@@ -352,43 +408,61 @@ impl Block {
                 .forward(x)?
                 .reshape((n, heads, self.head_dim))
         };
+        let Tables { rotation, masks } = packing.tables(x)?;
         let q = self.rotate(
             heads(Projection::Q, self.heads)?,
             self.q_norm.as_ref(),
-            packing,
+            rotation,
         )?;
         let k = self.rotate(
             heads(Projection::K, self.kv_heads)?,
             self.k_norm.as_ref(),
-            packing,
+            rotation,
         )?;
         let v = heads(Projection::V, self.kv_heads)?;
-        let mut rows = Vec::with_capacity(packing.lens.len());
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
         let mut start = 0;
         for (row, &len) in packing.lens.iter().enumerate() {
-            let part = |x: &Tensor| x.narrow(0, start, len);
-            let (mut keys, mut values) = (part(&k)?, part(&v)?);
+            let (mut k, mut v) = (k.narrow(0, start, len)?, v.narrow(0, start, len)?);
             if let Some((layer, caches)) = &mut caches {
-                (keys, values) = caches[row].append(*layer, &keys, &values)?;
+                (k, v) = caches[row].append(*layer, &k, &v)?;
             }
-            rows.push(attention::composed(&part(&q)?, &keys, &values)?);
+            keys.push(k);
+            values.push(v);
             start += len;
         }
-        let y = if rows.len() == 1 {
-            rows.swap_remove(0)
-        } else {
-            Tensor::cat(&rows, 0)?
+        let y = match masks {
+            Masks::Together(layout) => attention::of_rows(&q, &keys, &values, layout)?,
+            Masks::Causal(masks) => {
+                let mut rows = Vec::with_capacity(masks.len());
+                let mut start = 0;
+                for (row, mask) in masks.iter().enumerate() {
+                    let q = q.narrow(0, start, packing.lens[row])?;
+                    let (k, v) = (&keys[row], &values[row]);
+                    rows.push(attention::composed(&q, k, v, mask.as_ref())?);
+                    start += packing.lens[row];
+                }
+                match rows.len() {
+                    1 => rows.swap_remove(0),
+                    _ => Tensor::cat(&rows, 0)?,
+                }
+            }
         };
         self.linear(Projection::O)
             .forward(&y.reshape((n, self.heads * self.head_dim))?)
     }
 
     /// Norm of the heads where the model has one, then the rotary embedding; `[N, H, D]`.
-    fn rotate(&self, x: Tensor, norm: Option<&Tensor>, packing: &Packing) -> Result<Tensor> {
+    fn rotate(
+        &self,
+        x: Tensor,
+        norm: Option<&Tensor>,
+        rotation: &(Tensor, Tensor),
+    ) -> Result<Tensor> {
         let x = match norm {
             Some(weight) => rms_norm(&x, weight, self.norm_eps)?,
             None => x,
         };
-        rope(&x, &packing.rotation)
+        rope(&x, rotation)
     }
 }

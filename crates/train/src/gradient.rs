@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{DType, Result, Tensor, Var};
+use candle_core::{D, DType, Result, Tensor, Var};
 use mem_model::adapter::tensor_name;
 use mem_model::encode::Encoded;
 use mem_model::linear::Pass;
 use mem_model::qwen::{Model, Projection};
-use rayon::prelude::*;
 
-/// Supervised positions whose logits are held at once: 128 x 151,936 f32 are 78 MB.
-const HEAD_ROWS: usize = 128;
+/// Supervised positions whose logits are held at once: 256 x 151,936 f32 are 156 MB, of which there are some copies.
+const HEAD_ROWS: usize = 256;
 
 /// Bytes of activations that a pass keeps at most; blocks that do not fit are computed again.
 const KEPT_BYTES: usize = 2 << 30;
@@ -72,7 +71,7 @@ pub fn accumulate(
     sums: &mut Sums,
 ) -> Result<()> {
     let batch = Batch::new(examples);
-    if model.device().is_cpu() {
+    if !model.is_composed() {
         // Inside the pool, which the many small steps are handed to.
         return rayon::scope(|_| accumulate_host(model, &batch, sums));
     }
@@ -151,7 +150,7 @@ fn add(gradients: &mut BTreeMap<String, Tensor>, name: String, found: Tensor) ->
 pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
     let batch = Batch::new(examples);
     let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
-    if model.device().is_cpu() {
+    if !model.is_composed() {
         let (last, _) = rayon::scope(|_| model.record(&batch.ids, &batch.lens, 0))?;
         sums.loss += model.loss(&last, &batch.rows, &batch.targets, false)?.0;
         sums.supervised_tokens += batch.targets.len();
@@ -166,7 +165,7 @@ pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result
     let rows = Tensor::new(batch.rows.as_slice(), x.device())?;
     let hidden = model.final_norm(&x)?.index_select(&rows, 0)?;
     for (start, targets) in chunks(&batch.targets) {
-        let (loss, _) = cross_entropy(model, &hidden.narrow(0, start, targets.len())?, targets)?;
+        let (loss, _) = cross_entropy(model, &hidden.narrow(0, start, targets.len())?, targets, false)?;
         sums.loss += loss;
     }
     sums.supervised_tokens += batch.targets.len();
@@ -176,6 +175,9 @@ pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result
 
 /// Loss of the batch and its gradient for the last block's output `[N, D]`.
 fn head_gradient(model: &Model, batch: &Batch, last: &Tensor) -> Result<(f64, Tensor)> {
+    if batch.targets.is_empty() {
+        return Ok((0.0, last.zeros_like()?));
+    }
     let x = Var::from_tensor(last)?;
     let rows = Tensor::new(batch.rows.as_slice(), last.device())?;
     let hidden = model.final_norm(x.as_tensor())?.index_select(&rows, 0)?;
@@ -183,9 +185,11 @@ fn head_gradient(model: &Model, batch: &Batch, last: &Tensor) -> Result<(f64, Te
     let mut gradients = Vec::new();
     for (start, targets) in chunks(&batch.targets) {
         let part = hidden.narrow(0, start, targets.len())?.detach();
-        let (part_loss, probabilities) = cross_entropy(model, &part, targets)?;
+        let (part_loss, slope) = cross_entropy(model, &part, targets, true)?;
         loss += part_loss;
-        gradients.push(model.head().backward(&probabilities)?);
+        if let Some(slope) = slope {
+            gradients.push(model.head().backward(&slope)?);
+        }
     }
     let gradient = Tensor::cat(&gradients, 0)?;
     let mut grads = (hidden * gradient)?.sum_all()?.backward()?;
@@ -202,33 +206,30 @@ fn chunks(targets: &[u32]) -> impl Iterator<Item = (usize, &[u32])> {
         .map(|(i, targets)| (i * HEAD_ROWS, targets))
 }
 
-/// Summed cross-entropy of `[M, D]` hidden states and its gradient for the logits, `[M, V]`:
+/// Summed cross-entropy of `[M, D]` hidden states and, if wanted, its gradient for the logits, `[M, V]`:
 /// `softmax(logits) - onehot(target)`.
-fn cross_entropy(model: &Model, hidden: &Tensor, targets: &[u32]) -> Result<(f64, Tensor)> {
+fn cross_entropy(
+    model: &Model,
+    hidden: &Tensor,
+    targets: &[u32],
+    with_gradient: bool,
+) -> Result<(f64, Option<Tensor>)> {
     let logits = model.logits(hidden, Pass::Prefill)?;
-    let (rows, vocabulary) = logits.dims2()?;
-    let mut values = logits
-        .to_dtype(DType::F32)?
-        .flatten_all()?
-        .to_vec1::<f32>()?;
-    let losses: Vec<f64> = values
-        .par_chunks_mut(vocabulary)
-        .zip(targets)
-        .map(|(row, &target)| {
-            let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let mut sum = 0f64;
-            let wanted = row[target as usize] - max;
-            for v in row.iter_mut() {
-                *v = (*v - max).exp();
-                sum += f64::from(*v);
-            }
-            let inverse = (1.0 / sum) as f32;
-            row.iter_mut().for_each(|v| *v *= inverse);
-            row[target as usize] -= 1.0;
-            sum.ln() - f64::from(wanted)
-        })
-        .collect();
-    let gradient =
-        Tensor::from_vec(values, (rows, vocabulary), logits.device())?.to_dtype(logits.dtype())?;
-    Ok((losses.iter().sum(), gradient))
+    let dtype = logits.dtype();
+    let logits = logits.to_dtype(DType::F32)?;
+    let logits = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?)?;
+    let targets = Tensor::new(targets, logits.device())?.unsqueeze(1)?;
+    let wanted = logits.gather(&targets, 1)?;
+    let weights = logits.exp()?;
+    let sums = weights.sum_keepdim(D::Minus1)?;
+    let losses = (sums.log()? - wanted)?.flatten_all()?.to_vec1::<f32>()?;
+    let loss = losses.into_iter().map(f64::from).sum();
+    if !with_gradient {
+        return Ok((loss, None));
+    }
+    let minus_one = targets.to_dtype(DType::F32)?.ones_like()?.neg()?;
+    let slope = weights
+        .broadcast_div(&sums)?
+        .scatter_add(&targets, &minus_one, 1)?;
+    Ok((loss, Some(slope.to_dtype(dtype)?)))
 }

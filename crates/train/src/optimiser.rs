@@ -140,11 +140,13 @@ impl AdamW {
 /// # Errors
 /// When the backend fails.
 pub fn clip(gradients: &mut BTreeMap<String, Tensor>, limit: f64) -> Result<f64> {
-    let mut sum = 0f64;
-    for gradient in gradients.values() {
-        sum += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
+    if gradients.is_empty() {
+        return Ok(0.0);
     }
-    let norm = sum.sqrt();
+    let squares = gradients.values().map(|gradient| gradient.sqr()?.sum_all());
+    // Fetched together: on a device every look at a number waits for all work before it.
+    let squares = Tensor::stack(&squares.collect::<Result<Vec<_>>>()?, 0)?.to_vec1::<f32>()?;
+    let norm = squares.into_iter().map(f64::from).sum::<f64>().sqrt();
     if norm > limit {
         for gradient in gradients.values_mut() {
             *gradient = (&*gradient * (limit / (norm + 1e-6)))?;

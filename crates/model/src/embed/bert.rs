@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use candle_core::{Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 use serde::Deserialize;
 
 use super::kernels::{LayerNorm, add_norm, attention, bias_gelu};
@@ -157,6 +157,11 @@ impl Bert {
                 .map(|layer| source.layer(layer))
                 .collect::<error::Result<_>>()?,
         })
+    }
+
+    /// Where activations live.
+    pub(super) fn device(&self) -> &Device {
+        self.segment.device()
     }
 
     /// Last hidden states `[N, D]` of a packed batch: `ids` holds the tokens of all rows, `lens` their
