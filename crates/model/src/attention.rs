@@ -109,8 +109,7 @@ impl Layout {
                 // What stands behind the row's last token repeats it.
                 let t_row = t.min(len.saturating_sub(1));
                 let at = row * most + t;
-                mask[at * longest..(at + 1) * longest][start + t_row + 1..]
-                    .fill(f32::NEG_INFINITY);
+                mask[at * longest..(at + 1) * longest][start + t_row + 1..].fill(f32::NEG_INFINITY);
                 tokens.push((first + t_row) as u32);
                 if t < len {
                     places.push(at as u32);

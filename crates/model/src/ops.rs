@@ -48,8 +48,7 @@ impl Rotation {
     /// When the backend fails.
     pub fn tables(&self, like: &Tensor) -> Result<(Tensor, Tensor)> {
         let shape = (self.cos.len() / self.half.max(1), 1, self.half);
-        let table =
-            |v: &[f32]| Tensor::from_slice(v, shape, like.device())?.to_dtype(like.dtype());
+        let table = |v: &[f32]| Tensor::from_slice(v, shape, like.device())?.to_dtype(like.dtype());
         Ok((table(&self.cos)?, table(&self.sin)?))
     }
 

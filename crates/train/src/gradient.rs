@@ -165,7 +165,12 @@ pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result
     let rows = Tensor::new(batch.rows.as_slice(), x.device())?;
     let hidden = model.final_norm(&x)?.index_select(&rows, 0)?;
     for (start, targets) in chunks(&batch.targets) {
-        let (loss, _) = cross_entropy(model, &hidden.narrow(0, start, targets.len())?, targets, false)?;
+        let (loss, _) = cross_entropy(
+            model,
+            &hidden.narrow(0, start, targets.len())?,
+            targets,
+            false,
+        )?;
         sums.loss += loss;
     }
     sums.supervised_tokens += batch.targets.len();
