@@ -63,8 +63,9 @@ def measure(command, device, seconds):
     try:
         result = json.loads(run.stdout[run.stdout.index("{"):])
     except ValueError:
-        last = (run.stderr.strip().splitlines() or ["nothing was printed"])[-1]
-        return f"exit code {run.returncode}: {last[:160]}"
+        said = run.stderr.strip().splitlines() or ["nothing was printed"]
+        problem = next((line for line in said if "rror:" in line), said[-1])
+        return f"exit code {run.returncode}: {problem[:160]}"
     result["memory"] = memory if watch else result["peak_memory_bytes"] / 1e9
     return result
 
@@ -89,7 +90,8 @@ def lines(title, ours, name, theirs, works):
     for work in works:
         both = not isinstance(ours, str) and not isinstance(theirs, str)
         ratio = f"{median_rate(ours, work) / median_rate(theirs, work):.2f}" if both else "–"
-        yield (f"| {title}, {work} | {shown(ours, work)} | {name} | {shown(theirs, work)} | {ratio} | "
+        name_of_work = f"{title}, {work}" if len(works) > 1 else title
+        yield (f"| {name_of_work} | {shown(ours, work)} | {name} | {shown(theirs, work)} | {ratio} | "
                f"{memory(ours)} / {memory(theirs)} |")
 
 
@@ -131,7 +133,7 @@ def main(args):
             rows = [("LoRA, %d tokens a step" % tokens, ["training"], ["lora", "--tokens", tokens, "--steps", args.steps],
                      [("PEFT", []), ("PEFT, gradient checkpointing", ["--checkpointing"])])
                     for tokens in args.lora_tokens]
-            rows += [("%d rows" % count, ["prompts", "decoding"],
+            rows += [("%d row%s" % (count, "s" * (count > 1)), ["prompts", "decoding"],
                       ["generate", "--prompt", args.prompt, "--tokens", args.new_tokens, "--rows", count, "--repeat",
                        args.repeat], [("transformers", [])]) for count in args.rows]
             for title, works, work, peers in rows:

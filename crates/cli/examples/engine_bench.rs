@@ -114,9 +114,10 @@ fn print(tokens: usize, seconds: f64) {
 }
 
 /// Ids of no special meaning.
-fn ids(n: usize, seed: usize) -> Vec<u32> {
+fn ids(model: &Model, n: usize, seed: usize) -> Vec<u32> {
+    let vocabulary = model.config().vocab_size;
     (0..n)
-        .map(|i| (1000 + (i * 7919 + seed * 131) % 50_000) as u32)
+        .map(|i| ((1000 + (i * 7919 + seed * 131) % 50_000) % vocabulary) as u32)
         .collect()
 }
 
@@ -128,7 +129,7 @@ fn feed(model: &Model, ids: &[u32], cache: &mut KvCache) -> anyhow::Result<()> {
 }
 
 fn prefill(model: &Model, tokens: usize, repeat: usize) -> anyhow::Result<()> {
-    let ids = ids(tokens, 0);
+    let ids = ids(model, tokens, 0);
     let mut best = f64::INFINITY;
     for _ in 0..=repeat {
         let mut cache = KvCache::new(model.config().layers);
@@ -160,7 +161,7 @@ fn lora(mut model: Model, tokens: usize, steps: usize) -> anyhow::Result<()> {
             start = Instant::now();
         }
         let example = Encoded {
-            ids: ids(tokens, step),
+            ids: ids(&model, tokens, step),
             prompt_len: 0,
         };
         let mut sums = Sums::default();
@@ -176,13 +177,13 @@ fn decode(model: &Model, prompt: usize, tokens: usize, rows: usize) -> anyhow::R
     let mut caches = Vec::new();
     for row in 0..rows {
         let mut cache = KvCache::new(model.config().layers);
-        feed(model, &ids(prompt, row), &mut cache)?;
+        feed(model, &ids(model, prompt, row), &mut cache)?;
         caches.push(cache);
     }
     model.device().synchronize()?;
     let start = Instant::now();
     for step in 0..tokens {
-        let next = ids(rows, step);
+        let next = ids(model, rows, step);
         let mut borrowed: Vec<&mut KvCache> = caches.iter_mut().collect();
         let hidden = model.hidden(&next, &vec![1; rows], Some(&mut borrowed), Pass::Decode)?;
         model.logits(&hidden, Pass::Decode)?;

@@ -103,7 +103,7 @@ fn reference(path: &Path) -> Result<Model> {
 ///
 /// # Errors
 /// When the device cannot be opened or the models cannot be made.
-pub fn run(kind: DeviceKind, out: &mut dyn Write) -> Result<usize> {
+pub(crate) fn run(kind: DeviceKind, out: &mut dyn Write) -> Result<usize> {
     let device = match kind {
         DeviceKind::Cpu => Device::Cpu,
         DeviceKind::Cuda => Device::new_cuda(0)?,
@@ -179,7 +179,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// Both models with the adapter as variables.
+    /// The model with the adapter as variables, on its device.
     fn trainable(&self, mut model: Model) -> Result<(Model, BTreeMap<String, Var>)> {
         let device = model.device().clone();
         let moved = self.tensors.iter();
@@ -196,9 +196,9 @@ fn check_model(side: &Side, subject: &Subject, report: &mut Report<'_>) -> Resul
             return report.line(side, &subject.name, "load", Err(error), 0.0);
         }
     };
-    let (logits, gradients) = match side.is_f32() {
-        true => (2e-4, 1e-3),
-        false => (6e-2, 0.2),
+    let (logits, loss_bound, gradients) = match side.is_f32() {
+        true => (2e-4, 1e-5, 1e-3),
+        false => (6e-2, 5e-3, 0.2),
     };
     let mut line =
         |check: &str, error, bound| report.line(side, &subject.name, check, error, bound);
@@ -218,8 +218,8 @@ fn check_model(side: &Side, subject: &Subject, report: &mut Report<'_>) -> Resul
     let sides = [(&expected, &vars), (&found, &found_vars)];
     match losses(sides) {
         Ok([loss, evaluated, gradient]) => {
-            line("loss", Ok(loss), logits)?;
-            line("loss without gradients", Ok(evaluated), logits)?;
+            line("loss", Ok(loss), loss_bound)?;
+            line("loss without gradients", Ok(evaluated), loss_bound)?;
             line("gradients", Ok(gradient), gradients)?;
         }
         Err(error) => line("loss and gradients", Err(error), 0.0)?,
@@ -503,9 +503,9 @@ fn embeddings(side: &Side, name: &str) -> Result<f64> {
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../model/tests/fixtures")
-        .join(name)
+    // Cargo says where the crate is; a program that was built elsewhere runs in the repository's root.
+    let krate = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or("crates/train".into());
+    Path::new(&krate).join("../model/tests/fixtures").join(name)
 }
 
 /// The tiny models of the tests with their adapters, and larger random ones, also quantised, written to `folder`.
@@ -569,7 +569,7 @@ const LAYERS: usize = 3;
 const VOCABULARY: usize = 1000;
 const GROUPS: usize = 2;
 
-/// Query heads and their width: 7 a group as in the 0.5B model, or wider than the residual stream as in Qwen3.
+/// Query heads and their width: as wide together as the residual stream in Qwen2, wider in Qwen3.
 fn heads(family: &str) -> (usize, usize) {
     match family {
         "qwen2" => (8, 32),
