@@ -12,5 +12,5 @@ fn operations_of_devices_equal_those_of_host_memory() {
     let failed = device_check::run(DeviceKind::Cpu, &mut report).expect("the models are made");
     let report = String::from_utf8(report).expect("the report is text");
     assert_eq!(failed, 0, "{report}");
-    assert!(report.matches("PASS").count() > 100, "{report}");
+    assert!(report.matches("PASS").count() > 60, "{report}");
 }
