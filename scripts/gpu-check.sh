@@ -32,8 +32,9 @@ python=${MEMLOOM_BENCH_PYTHON:-python3}
 
 say() { echo "== $((SECONDS / 60)):$(printf %02d $((SECONDS % 60))) $1" >&2; }
 
-# What the build runs in: the machine's own CUDA toolkit, else one that is fetched.
-with_toolkit=()
+# What the build runs in, and where our programs find CUDA's libraries: the machine's own toolkit, else one that is
+# fetched. PyTorch is left with the libraries that it brings.
+with_toolkit=() libraries=
 if [[ $device == cuda ]]; then
     command -v nvidia-smi >/dev/null || {
         echo "error: nvidia-smi is not here: is this a machine with an NVIDIA GPU? \`--device cpu\` tries the steps without" >&2
@@ -42,21 +43,22 @@ if [[ $device == cuda ]]; then
     nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader >&2
     CUDA_COMPUTE_CAP=${CUDA_COMPUTE_CAP:-$(nvidia-smi --id=0 --query-gpu=compute_cap --format=csv,noheader | tr -d .)}
     export CUDA_COMPUTE_CAP
-    if ! command -v nvcc >/dev/null && [[ ! -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; then
+    home=${CUDA_HOME:-/usr/local/cuda}
+    if [[ -x $home/bin/nvcc ]]; then
+        export CUDA_HOME=$home PATH=$home/bin:$PATH
+        libraries=$home/lib64
+    elif command -v nvcc >/dev/null; then
+        say "CUDA is that of $(command -v nvcc)"
+    elif [[ -n ${MEMLOOM_BENCH_PROGRAMS:-} ]]; then
+        libraries=$("$python" -c 'import glob, nvidia
+print(":".join(lib for root in nvidia.__path__ for lib in glob.glob(root + "/*/lib")))' || true)
+        say "No CUDA toolkit is installed: our programs take PyTorch's libraries (${libraries:-none found})"
+    else
         say "No CUDA toolkit is installed: scripts/cuda-toolkit.sh lends one"
         with_toolkit=(scripts/cuda-toolkit.sh)
+        libraries=$(scripts/cuda-toolkit.sh env | sed -n 's/^CUDA_HOME=//p')/lib
     fi
 fi
-
-# in_toolkit COMMAND…: with the compiler to build and the libraries to run.
-in_toolkit() {
-    if ((${#with_toolkit[@]})); then
-        # shellcheck disable=SC2016 # the toolkit's script sets CUDA_HOME
-        "${with_toolkit[@]}" bash -c 'LD_LIBRARY_PATH=$CUDA_HOME/lib:${LD_LIBRARY_PATH:-} exec "$@"' toolkit "$@"
-    else
-        "$@"
-    fi
-}
 
 programs=${MEMLOOM_BENCH_PROGRAMS:-}
 if [[ -z $programs ]]; then
@@ -65,7 +67,7 @@ if [[ -z $programs ]]; then
     onednn=$(scripts/setup.sh)
     features+=(${onednn:+"mem-cli/$onednn"})
     say "Building with ${features[*]:-no features} (CUDA takes some minutes the first time)"
-    in_toolkit cargo build --release --locked --workspace --features "${features[*]}" --bins --examples >&2
+    ${with_toolkit[@]+"${with_toolkit[@]}"} cargo build --release --locked --workspace --features "${features[*]}" --bins --examples >&2
     target=$(cargo metadata --no-deps --locked --format-version 1 |
         python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
     programs=$target/release
@@ -73,15 +75,15 @@ fi
 
 say "Checking what is computed on $device"
 checks=passed
-in_toolkit "$programs/examples/device_check" --device "$device" || checks=FAILED
+LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-} "$programs/examples/device_check" --device "$device" || checks=FAILED
 
 say "Measuring speeds on $device"
 small=()
 [[ $device == cpu ]] && small=(--shapes tiny --lora-tokens 64 --rows 1,4 --prompt 64 --new-tokens 16)
 left=$((minutes * 60 - SECONDS))
 echo
-in_toolkit env PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 python3 scripts/bench/gpu_table.py --device "$device" \
-    --programs "$programs" --python "$python" --seconds "$left" ${small[@]+"${small[@]}"} "$@"
+PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 python3 scripts/bench/gpu_table.py --device "$device" \
+    --programs "$programs" --libraries "$libraries" --python "$python" --seconds "$left" ${small[@]+"${small[@]}"} "$@"
 
 say "Done: the checks $checks"
 [[ $checks == passed ]]

@@ -6,6 +6,7 @@ Called by scripts/gpu-check.sh, which builds what is compared.
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -47,15 +48,17 @@ class Watch(threading.Thread):
         return None if self.before is None else (self.peak - self.before) * 2**20 / 1e9
 
 
-def measure(command, device, seconds):
+def measure(command, device, seconds, libraries=""):
     """The JSON line of a program, or why there is none. Each program gets the time that is left, and no more than that."""
     if seconds < 5:
         return "no time left"
+    path = ":".join(filter(None, [libraries, os.environ.get("LD_LIBRARY_PATH")]))
     watch = Watch() if device == "cuda" else None
     if watch:
         watch.start()
     try:
-        run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds)
+        run = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds,
+                             env=os.environ | {"LD_LIBRARY_PATH": path} if libraries else None)
     except subprocess.TimeoutExpired:
         return f"not done after {seconds:.0f} s"
     finally:
@@ -137,7 +140,7 @@ def main(args):
                       ["generate", "--prompt", args.prompt, "--tokens", args.new_tokens, "--rows", count, "--repeat",
                        args.repeat], [("transformers", [])]) for count in args.rows]
             for title, works, work, peers in rows:
-                ours = measure([*bench, *work], args.device, end - time.monotonic())
+                ours = measure([*bench, *work], args.device, end - time.monotonic(), args.libraries)
                 print(f"  {shape}, {title}: ours {shown(ours, works[-1])} tokens/s", file=sys.stderr)
                 for name, more in peers:
                     theirs = "not here" if torch else measure([*peer, *work, *more], args.device, end - time.monotonic())
@@ -153,6 +156,7 @@ def numbers(text):
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--programs", type=Path, required=True, help="folder of our release build")
+parser.add_argument("--libraries", default="", help="where our programs find CUDA's libraries")
 parser.add_argument("--python", default=sys.executable, help="the one that has torch, transformers and peft")
 parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
 parser.add_argument("--shapes", default="qwen2.5-0.5b,qwen3-4b", help="of " + ", ".join(shapes.SHAPES))
