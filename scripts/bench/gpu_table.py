@@ -121,7 +121,8 @@ def main(args):
     torch = torch_problem(args.python)
     if torch:
         print(f"  note: {args.python} cannot import torch, transformers and peft ({torch}): our side alone", file=sys.stderr)
-    table = [*machine(args.python, torch, args.device), f"- random weights, bf16{' (ours f32)' * (args.device == 'cpu')}; LoRA r = 16 on seven projections, every "
+    types = "bf16" if args.device == "cuda" else "f32 ours, bf16 theirs"
+    table = [*machine(args.python, torch, args.device), f"- random weights, {types}; LoRA r = 16 on seven projections, every "
              f"token supervised; replies of {args.new_tokens} tokens to prompts of {args.prompt}; tokens/s, median of "
              "the repetitions; peak memory in GB ours / theirs", "",
              "| work | memloom | peer | theirs | ratio | memory |", "|---|---:|---|---:|---:|---:|"]
