@@ -14,6 +14,7 @@ pub mod generate;
 mod host;
 #[cfg(target_arch = "x86_64")]
 mod int8;
+mod lanes;
 pub mod linear;
 pub mod matrix;
 #[cfg(feature = "onednn")]
