@@ -9,7 +9,7 @@ use crate::config::ModelConfig;
 use crate::qwen::Model;
 
 /// Tokens that a row is expected to hold at most: a long instruction, a window and its reply.
-const ROW_TOKENS: usize = 4096;
+pub(super) const ROW_TOKENS: usize = 4096;
 /// Rows after which a core has enough to do in every pass over the weights.
 const ROWS_PER_CORE: usize = 8;
 /// More rows add little on a processor: each takes memory and makes the first replies wait longer.
