@@ -3,6 +3,7 @@
 //! Two families: BERT and RoBERTa encoders (all-MiniLM, BGE, E5, multilingual E5) and Qwen3-Embedding. How
 //! hidden states become a vector is read from the model folder; see [`Embedder::load`].
 
+mod attention;
 mod bert;
 mod kernels;
 mod settings;

@@ -22,6 +22,7 @@ pub mod ops;
 mod packed;
 mod paged;
 mod panels;
+mod product;
 pub mod qwen;
 mod rows;
 pub mod sampling;
