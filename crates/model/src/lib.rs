@@ -11,6 +11,7 @@ pub mod error;
 mod expand;
 mod gemm;
 pub mod generate;
+mod gguf_check;
 mod host;
 #[cfg(target_arch = "x86_64")]
 mod int8;
