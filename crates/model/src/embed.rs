@@ -156,11 +156,6 @@ impl Embedder {
         &self.prompts
     }
 
-    /// Exchanges what is put before the texts, for instance for a task's own instruction.
-    pub fn set_prompts(&mut self, prompts: Prompts) {
-        self.prompts = prompts;
-    }
-
     /// Tokens computed at once, at least one text; memory grows with them.
     pub fn set_batch_tokens(&mut self, tokens: usize) {
         self.batch_tokens = tokens;

@@ -18,6 +18,8 @@ use crate::linear::{Frozen, Linear, Pass};
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
 
+pub use tape::Tape;
+
 /// The language model.
 pub struct Model {
     config: ModelConfig,
@@ -102,8 +104,6 @@ impl Projection {
         }
     }
 }
-
-pub use tape::Tape;
 
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {

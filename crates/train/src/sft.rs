@@ -384,7 +384,7 @@ fn save_adapter(
         source,
     })?;
     write_json(&folder.join(Tuning::FILE), tuning)?;
-    Ok(adapter::save(folder, config, 0.0, tensors)?)
+    Ok(adapter::save(folder, config, tensors)?)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
