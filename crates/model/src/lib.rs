@@ -11,6 +11,7 @@ pub mod error;
 mod expand;
 mod gemm;
 pub mod generate;
+mod gguf_check;
 mod host;
 #[cfg(target_arch = "x86_64")]
 mod int8;
@@ -23,6 +24,7 @@ pub mod ops;
 mod packed;
 mod paged;
 mod panels;
+mod product;
 pub mod qwen;
 mod rows;
 pub mod sampling;

@@ -20,6 +20,8 @@ use crate::matrix::Compute;
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
 
+pub use tape::Tape;
+
 /// The language model.
 pub struct Model {
     config: ModelConfig,
@@ -106,8 +108,6 @@ impl Projection {
         }
     }
 }
-
-pub use tape::Tape;
 
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod real;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -399,21 +401,9 @@ fn logits_do_not_depend_on_forks_drafts_and_neighbours() {
         check_bits(&tiny("tiny-qwen2"), 150, compute);
         check_bits(&tiny("tiny-qwen3"), 90, compute);
     }
-    if let Some(path) = real_gguf() {
+    if let Some(path) = real::gguf() {
         check_bits(&path, 130, Compute::fastest());
     }
-}
-
-fn real_gguf() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("MEMLOOM_TEST_GGUF") {
-        return Some(path.into());
-    }
-    let home = std::env::var_os("MEMLOOM_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share/memloom")))?;
-    let name = "qwen2.5-coder-0.5b-instruct-q4_k_m";
-    let path = home.join("models").join(name).join(format!("{name}.gguf"));
-    path.exists().then_some(path)
 }
 
 /// A short window of a talk, another for each number.
@@ -447,10 +437,7 @@ fn window(index: usize) -> Window {
 
 #[test]
 fn the_real_model_replies_as_in_the_plain_loop() {
-    let Some(path) = real_gguf() else {
-        eprintln!("skipped: the 0.5B model is not here; `memtrain models fetch` gets it");
-        return;
-    };
+    let Some(path) = real::gguf() else { return };
     let request = |index| {
         let window = window(index);
         let instruction = match index {
