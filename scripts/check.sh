@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 NEXTEST_VERSION=0.9.151
 DENY_VERSION=0.20.2
 MODEL=qwen2.5-coder-0.5b-instruct-q4_k_m
+EMBEDDER=all-minilm-l6-v2
 
 target=$(cargo metadata --no-deps --locked --format-version 1 |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
@@ -71,19 +72,19 @@ build_tests() {
         cargo nextest run --workspace --locked "${fast[@]}" --no-run
 }
 
-# Some tests compare with the real model; without it they say `skipped:`.
+# fetch_model VARIABLE NAME: some tests compare with real models; without one they say `skipped:`.
 fetch_model() {
-    if [[ -n ${MEMLOOM_TEST_GGUF:-} ]]; then
-        echo "MEMLOOM_TEST_GGUF is set: $MEMLOOM_TEST_GGUF"
+    local variable=$1 name=$2 path
+    if [[ -n ${!variable:-} ]]; then
+        echo "$variable is set: ${!variable}"
     elif [[ ! -x $target/debug/memtrain ]]; then
         echo "error: there is no $target/debug/memtrain"
         return 1
-    elif MEMLOOM_TEST_GGUF=$("$target/debug/memtrain" models fetch "$MODEL"); then
-        export MEMLOOM_TEST_GGUF
-        echo "$MEMLOOM_TEST_GGUF"
+    elif path=$("$target/debug/memtrain" models fetch "$name"); then
+        export "$variable=$path"
+        echo "$path"
     else
-        unset MEMLOOM_TEST_GGUF
-        note "real model: $MODEL could not be fetched"
+        note "real model: $name could not be fetched"
     fi
 }
 
@@ -110,7 +111,8 @@ stage "Dependencies (cargo deny)" dependencies
 stage "Lints (clippy)" cargo clippy --workspace --locked "${fast[@]}" --all-targets -- -D warnings
 stage "Documentation" docs
 stage "Build of the tests" build_tests
-stage "Real model for the tests" fetch_model
+stage "Real model for the tests" fetch_model MEMLOOM_TEST_GGUF "$MODEL"
+stage "Real embedder for the tests" fetch_model MEMLOOM_TEST_MINILM "$EMBEDDER"
 stage "Tests (nextest)" unit_tests
 if [[ $features ]]; then
     stage "Tests of the model without oneDNN" fallback_tests

@@ -24,4 +24,4 @@ if args.vectors:
         file.write(run.stdout)
 report = json.loads(run.stderr.strip().splitlines()[-1])
 print(json.dumps({"texts": report["sentences"], "seconds": min(report["embed_secs"]),
-                  "texts_per_second": report["sentences_per_sec"], "peak_memory_bytes": report["peak_rss_bytes"]}))
+                  "texts_per_second": report["sentences_per_sec"], "peak_memory_bytes": report["peak_memory_bytes"]}))

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 pub mod device;
 pub mod extract;
+pub mod interrupt;
 pub mod memory;
 pub mod models;
 pub mod progress;

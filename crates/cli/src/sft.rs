@@ -16,6 +16,7 @@ use mem_train::examples::{Example, Examples};
 use mem_train::sft::{self, Event};
 
 use crate::device::MachineArgs;
+use crate::interrupt;
 use crate::memory::peak_bytes;
 use crate::models::{model_name, resolve_model};
 use crate::say;
@@ -36,7 +37,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the command. Exit code 0: trained; 1: trained, but files of the data were skipped.
+/// Runs the command. Exit code 0: trained; 1: trained, but files of the data were skipped, or stopped by Ctrl-C.
 ///
 /// # Errors
 /// When the recipe, the model or the data cannot be used, or the run fails.
@@ -49,11 +50,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     );
     let recipe = Recipe::load(&arguments.config, &arguments.settings)?;
     let path = resolve_model(&recipe.model)?;
-    let (model, encoder) = generate::load(
-        &path,
-        arguments.machine.kind(),
-        arguments.machine.compute_to_train(),
-    )?;
+    // Before the weights, which take longer: what is wrong with the data is said at once.
+    let encoder = generate::load_encoder(&path)?;
     let examples = Examples::read(
         &recipe.data,
         &recipe.tuning(),
@@ -64,6 +62,12 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         .faults
         .iter()
         .for_each(|fault| say!("skipped: {}", mem_remote::chain(fault)));
+    let _lock = lock(&recipe.output)?;
+    let (model, _) = generate::load(
+        &path,
+        arguments.machine.kind(),
+        arguments.machine.compute_to_train(),
+    )?;
     let context = model.config().context_length;
     anyhow::ensure!(
         recipe.train.max_tokens <= context,
@@ -71,16 +75,21 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         recipe.train.max_tokens
     );
     announce(&recipe, &path, &examples, model.weight_bytes());
-    let _lock = lock(&recipe.output)?;
+    let interrupted = interrupt::listen();
     let mut progress = Progress::new(&recipe);
     let outcome = sft::run(
         model,
         &model_name(&recipe.model, &path),
         &recipe,
         &examples,
+        interrupted,
         &mut |e| progress.show(e),
     )?;
     progress.end();
+    let Some(outcome) = outcome else {
+        say!("stopped; the same command goes on from here");
+        return Ok(ExitCode::from(1));
+    };
     say!(
         "dev loss {:.4} before, {:.4} after",
         outcome.dev_loss_before,

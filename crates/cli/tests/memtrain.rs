@@ -7,9 +7,9 @@
 
 use std::{
     fs::{self, File},
-    io::pipe,
+    io::{BufRead, BufReader, pipe},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use mem_schema::scenario::Split;
@@ -96,4 +96,79 @@ fn integers_cannot_train() {
     let message = String::from_utf8(refused.stderr).unwrap();
     assert!(message.contains("`--dtype int8`"), "{message}");
     assert!(!folder.path().join("run").exists());
+}
+
+/// A wrong path is said before weights are read, which do not fit here, and before a run folder is made.
+#[test]
+fn data_is_read_first() {
+    let folder = TempDir::new().unwrap();
+    let mut command = sft(&folder);
+    let weights = folder.path().join("model/model.safetensors");
+    fs::create_dir(weights.parent().unwrap()).unwrap();
+    for entry in fs::read_dir(repository("crates/model/tests/fixtures/tiny-qwen2")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, weights.with_file_name(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let config = weights.with_file_name("config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.contains("\"vocab_size\": 640"), "{text}");
+    fs::write(
+        config,
+        text.replace("\"vocab_size\": 640", "\"vocab_size\": 641"),
+    )
+    .unwrap();
+    let refused = command
+        .args(["--set", "model=model", "--set", "data=[\"nowhere\"]"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("cannot read `nowhere`"), "{message}");
+    assert!(!folder.path().join("run").exists());
+}
+
+/// The first Ctrl-C saves the step in work; the same command then goes on to the end.
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_is_continued() {
+    let folder = TempDir::new().unwrap();
+    let command = || {
+        let mut command = sft(&folder);
+        command.args(["--set", "train.steps=150"]);
+        command
+    };
+    let mut run = command().stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    while !said.contains("\nstep 2/150") {
+        said += &format!("{}\n", lines.next().unwrap().unwrap());
+    }
+    let pid = run.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(run.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert_eq!(
+        rest.last().unwrap(),
+        "stopped; the same command goes on from here"
+    );
+    let state = fs::read_to_string(folder.path().join("run/checkpoint/state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    let step = state["step"].as_u64().unwrap();
+    assert!((2..150).contains(&step), "{step}");
+    let output = command().output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let first = said.lines().find(|line| line.starts_with("step ")).unwrap();
+    assert!(
+        first.starts_with(&format!("step {}/150", step + 1)),
+        "{first}"
+    );
 }

@@ -274,7 +274,6 @@ fn checked(peft: PeftConfig, path: &Path) -> Result<AdapterConfig> {
 pub fn save(
     folder: &Path,
     config: &AdapterConfig,
-    dropout: f64,
     tensors: &BTreeMap<String, Tensor>,
 ) -> Result<()> {
     let peft = PeftConfig {
@@ -283,7 +282,7 @@ pub fn save(
         base_model_name_or_path: Some(config.base_model.clone()),
         r: config.r,
         lora_alpha: config.alpha,
-        lora_dropout: dropout,
+        lora_dropout: 0.0,
         target_modules: config
             .targets
             .iter()

@@ -3,6 +3,7 @@
 //! Two families: BERT and RoBERTa encoders (all-MiniLM, BGE, E5, multilingual E5) and Qwen3-Embedding. How
 //! hidden states become a vector is read from the model folder; see [`Embedder::load`].
 
+mod attention;
 mod bert;
 mod kernels;
 mod settings;
@@ -153,11 +154,6 @@ impl Embedder {
     /// What is put before the texts.
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
-    }
-
-    /// Exchanges what is put before the texts, for instance for a task's own instruction.
-    pub fn set_prompts(&mut self, prompts: Prompts) {
-        self.prompts = prompts;
     }
 
     /// Tokens computed at once, at least one text; memory grows with them.

@@ -35,6 +35,14 @@ pub enum Error {
         /// What is wrong with it, as the end of the sentence.
         problem: String,
     },
+    /// The header of a GGUF file says what no model has.
+    #[error("`{path}` is no usable GGUF file: {problem}; it may be damaged, fetch it again")]
+    GgufHeader {
+        /// The file.
+        path: PathBuf,
+        /// What it says, with the name of the field.
+        problem: String,
+    },
     /// The tokenizer's definition is refused.
     #[error("cannot build the tokenizer of `{origin}`")]
     Tokenizer {

@@ -1,6 +1,6 @@
 //! Bounds-checked f32 matrix products over slices, on the calling thread.
 
-use crate::panels::{Operand, Panel};
+use crate::product::{Operand, Panel};
 
 /// A read-only matrix inside a slice.
 #[derive(Clone, Copy)]

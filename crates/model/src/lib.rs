@@ -11,9 +11,11 @@ pub mod error;
 mod expand;
 mod gemm;
 pub mod generate;
+mod gguf_check;
 mod host;
 #[cfg(target_arch = "x86_64")]
 mod int8;
+mod lanes;
 pub mod linear;
 pub mod matrix;
 #[cfg(feature = "onednn")]
@@ -22,6 +24,7 @@ pub mod ops;
 mod packed;
 mod paged;
 mod panels;
+mod product;
 pub mod qwen;
 mod rows;
 pub mod sampling;

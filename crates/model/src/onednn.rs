@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 
-use crate::panels::Operand;
+use crate::product::Operand;
 
 unsafe extern "C" {
     fn mem_onednn_matmul(
@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// `c = a b` or `c += a b` on the calling thread; `T` is f32 or, with `is_bf16`, bf16.
 ///
 /// # Safety
-/// As for [`crate::panels::Panel::matmul`].
+/// As for [`crate::product::Panel::matmul`].
 ///
 /// # Panics
 /// When oneDNN refuses the product, which it does for no shape of these types.

@@ -16,9 +16,13 @@ use crate::attention;
 use crate::cache::KvCache;
 use crate::config::ModelConfig;
 use crate::error;
+use crate::lanes;
 use crate::linear::{Frozen, Linear, Pass};
+use crate::matrix::Compute;
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
+
+pub use tape::Tape;
 
 /// The language model.
 pub struct Model {
@@ -31,6 +35,8 @@ pub struct Model {
     dtype: DType,
     /// Whether Candle operations compute, as on devices, and not the loops for host memory.
     composed: bool,
+    /// Whether keys and values in host memory are kept in bf16.
+    short_cache: bool,
 }
 
 /// One decoder block.
@@ -107,8 +113,6 @@ impl Projection {
     }
 }
 
-pub use tape::Tape;
-
 /// Lengths of the rows of a packed batch and the rotary angles of its tokens.
 pub struct Packing {
     lens: Vec<usize>,
@@ -171,7 +175,8 @@ impl Model {
             .map(|layer| Block::load(weights, c, layer))
             .collect::<error::Result<_>>()?;
         let norm = weights.vector("model.norm.weight", c.hidden_size)?;
-        let (device, dtype) = weights.compute();
+        let (device, dtype) = weights.activations();
+        let short_cache = weights.compute() != Compute::F32 && lanes::has_pairs();
         Ok(Self {
             composed: !device.is_cpu(),
             embedding,
@@ -180,6 +185,7 @@ impl Model {
             head,
             device: device.clone(),
             dtype,
+            short_cache,
             config,
         })
     }
@@ -308,6 +314,14 @@ impl Model {
                 .for_each(|(cache, &len)| cache.advance(len));
         }
         self.final_norm(&x)
+    }
+
+    /// Bytes of one value in a cache.
+    pub(crate) fn cache_value_bytes(&self) -> usize {
+        match self.short_cache {
+            true => 2,
+            false => self.dtype.size_in_bytes(),
+        }
     }
 
     /// An empty cache for a row.

@@ -240,11 +240,6 @@ impl Tokenizer {
         self.0.controls.iter().any(|control| control.id == id)
     }
 
-    /// Id of a token by its name in the vocabulary.
-    pub fn token_id(&self, name: &str) -> Option<u32> {
-        self.0.inner.token_to_id(name)
-    }
-
     /// One more than the highest id; a model's logits are often wider.
     pub fn vocab_size(&self) -> usize {
         self.0.bytes.len()

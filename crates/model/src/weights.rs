@@ -1,7 +1,7 @@
 //! Weight files: safetensors (sharded too) and GGUF behind one reader, under the names of HF checkpoints.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -12,6 +12,7 @@ use half::{bf16, f16};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
+use crate::gguf_check;
 use crate::linear::Frozen;
 use crate::matrix::{Compute, HostMatrix, Values};
 use crate::packed::Packed;
@@ -95,8 +96,13 @@ impl Weights {
     }
 
     /// Where activations live and in which type.
-    pub fn compute(&self) -> (&Device, DType) {
+    pub fn activations(&self) -> (&Device, DType) {
         (&self.device, self.dtype)
+    }
+
+    /// The type of products.
+    pub(crate) fn compute(&self) -> Compute {
+        self.compute
     }
 
     fn error(&self, tensor: &str, source: candle_core::Error) -> Error {
@@ -268,15 +274,18 @@ fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
 }
 
 fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
-    let mut file = File::open(path).map_err(|source| Error::Read {
+    let read = |source| Error::Read {
         path: path.to_owned(),
         source,
-    })?;
+    };
+    let mut file = File::open(path).map_err(read)?;
+    gguf_check::check(&file, path)?;
+    file.rewind().map_err(read)?;
     let unreadable = |source| Error::WeightFile {
         path: path.to_owned(),
         source: Box::new(source),
     };
-    let content = gguf_file::Content::read(&mut file).map_err(unreadable)?;
+    let content = gguf_file::Content::read(&mut BufReader::new(&mut file)).map_err(unreadable)?;
     let embedding = content.tensor_infos.get("token_embd.weight");
     let Some(&[vocab_size, _]) = embedding.map(|info| info.shape.dims()) else {
         let problem = "it holds no matrix `token_embd.weight`";

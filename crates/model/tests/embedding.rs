@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod real;
+
 use std::path::{Path, PathBuf};
 
 use mem_model::embed::{Embedder, Embedding, Kind, Pooling, Prompts};
@@ -218,22 +220,11 @@ struct ReferenceCase {
     vector: Vec<f32>,
 }
 
-fn minilm() -> Option<PathBuf> {
-    let home = std::env::var_os("MEMLOOM_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share/memloom")))?;
-    let path = home.join("models/all-minilm-l6-v2");
-    path.join("model.safetensors").exists().then_some(path)
-}
-
 /// Against sentence-transformers (`scripts/fixtures/make_reference_vectors.py`); `MEMLOOM_TEST_VECTORS`
 /// may name a second file of the same form, with more texts.
 #[test]
 fn minilm_equals_sentence_transformers() {
-    let Some(model) = minilm() else {
-        eprintln!("skipped: `all-minilm-l6-v2` has not been fetched");
-        return;
-    };
+    let Some(model) = real::minilm() else { return };
     let embedder = load(&model);
     assert_eq!(
         (embedder.pooling(), embedder.max_tokens()),

@@ -173,7 +173,7 @@ fn an_adapter_survives_saving() {
     let folder = folder("tiny-qwen2").join("adapter");
     let (config, tensors) = adapter::load(&folder, &Device::Cpu).unwrap();
     let out = tempfile::tempdir().unwrap();
-    adapter::save(out.path(), &config, 0.0, &tensors).unwrap();
+    adapter::save(out.path(), &config, &tensors).unwrap();
     let (config_again, tensors_again) = adapter::load(out.path(), &Device::Cpu).unwrap();
     assert_eq!(config, config_again);
     assert_eq!(tensors.len(), tensors_again.len());
@@ -449,7 +449,7 @@ fn an_adapter_with_values_that_are_no_numbers_is_refused() {
     let damaged = (&tensors[&name] / 0.0).unwrap();
     tensors.insert(name.clone(), damaged);
     let out = tempfile::tempdir().unwrap();
-    adapter::save(out.path(), &config, 0.0, &tensors).unwrap();
+    adapter::save(out.path(), &config, &tensors).unwrap();
     let error = adapter::load(out.path(), &Device::Cpu).unwrap_err();
     assert!(
         matches!(&error, Error::Adapter(m) if m.contains(&name)),

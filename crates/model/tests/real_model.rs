@@ -1,6 +1,7 @@
 //! The real 0.5B model against a greedy run of transformers over the same GGUF
-//! (`scripts/fixtures/make_reference_run.py`). The file's path comes from `MEMLOOM_TEST_GGUF`, else the
-//! fetched model is used; where neither is there the test says so and passes.
+//! (`scripts/fixtures/make_reference_run.py`).
+
+mod real;
 
 use std::path::PathBuf;
 
@@ -25,24 +26,9 @@ struct FirstStep {
     top_logits: Vec<f32>,
 }
 
-fn gguf() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("MEMLOOM_TEST_GGUF") {
-        return Some(path.into());
-    }
-    let home = std::env::var_os("MEMLOOM_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share/memloom")))?;
-    let name = "qwen2.5-coder-0.5b-instruct-q4_k_m";
-    let path = home.join("models").join(name).join(format!("{name}.gguf"));
-    path.exists().then_some(path)
-}
-
 #[test]
 fn greedy_tokens_equal_transformers() {
-    let Some(path) = gguf() else {
-        eprintln!("skipped: the 0.5B model is not here; `memtrain models fetch` gets it");
-        return;
-    };
+    let Some(path) = real::gguf() else { return };
     let fixture =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/reference-0.5b.json");
     let reference: Reference = serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();

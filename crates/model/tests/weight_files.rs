@@ -175,6 +175,18 @@ fn damage(whole: &[u8], length: usize, file: &Path, model: &Path, replacements: 
     errors
 }
 
+/// Candle's reader divides by it.
+#[test]
+fn an_alignment_of_nothing_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let mut file = std::fs::File::create(&path).unwrap();
+    gguf_file::write(&mut file, &[("general.alignment", &Value::U32(0))], &[]).unwrap();
+    let error = load(&path).err().unwrap().to_string();
+    assert!(error.contains("model.gguf"), "{error}");
+    assert!(error.contains("`general.alignment` is 0"), "{error}");
+}
+
 #[test]
 fn sizes_no_model_has_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ pub(crate) const OPTIMISER: &str = "optimiser.safetensors";
 pub struct State {
     /// Optimiser steps made.
     pub step: usize,
-    /// The recipe, without where it reads and writes and how often it saves.
+    /// The recipe, without where it reads and writes and how often it measures and saves.
     pub recipe: String,
     /// [`crate::examples::Examples::fingerprint`]
     pub data: String,

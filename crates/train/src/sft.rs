@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use candle_core::{Tensor, Var};
@@ -79,9 +80,22 @@ pub struct Outcome {
 /// Name of the metrics file in a run folder.
 pub const METRICS: &str = "metrics.jsonl";
 
-/// Fine-tunes `model`, called `base_model` in the adapter's card, and leaves the settings (`recipe.toml`),
-/// [`METRICS`] and a PEFT adapter folder `adapter` in the recipe's output folder. A checkpoint there is continued: the run ends with the same
-/// bytes as one that was never interrupted.
+/// Name of the file in a run folder that says what went in.
+pub const INPUTS: &str = "inputs.json";
+
+/// [`INPUTS`]
+#[derive(Serialize)]
+struct Inputs<'a> {
+    base_model: &'a str,
+    examples_sha256: &'a str,
+}
+
+/// Fine-tunes `model`, called `base_model` in the adapter's card. The recipe's output folder gets the settings
+/// (`recipe.toml`) and [`INPUTS`] before the first step, [`METRICS`] and checkpoints during the run, and a PEFT adapter
+/// folder `adapter` at its end. A checkpoint there is continued: the run ends with the same bytes as one that was never
+/// interrupted.
+///
+/// Once `interrupted` is set the run ends after the step in work, which is saved, and returns `None`.
 ///
 /// # Errors
 /// When the output cannot be written, holds another run, the loss stops being a number, or the backend fails.
@@ -90,8 +104,9 @@ pub fn run(
     base_model: &str,
     recipe: &Recipe,
     examples: &Examples,
+    interrupted: &AtomicBool,
     observe: &mut dyn FnMut(&Event),
-) -> Result<Outcome> {
+) -> Result<Option<Outcome>> {
     let settings = &recipe.train;
     let output = &recipe.output;
     std::fs::create_dir_all(output).map_err(|source| Error::Write {
@@ -109,6 +124,11 @@ pub fn run(
         check_same_run(output, &checkpoint.state, &state)?;
     }
     adapter::write_beside(&output.join("recipe.toml"), recipe.to_toml()?.as_bytes())?;
+    let inputs = Inputs {
+        base_model,
+        examples_sha256: &state.data,
+    };
+    write_json(&output.join(INPUTS), &inputs)?;
     let mut rng = ChaCha8Rng::seed_from_u64(recipe.seed);
     let tensors = match &resumed {
         Some(checkpoint) => checkpoint.adapter.clone(),
@@ -136,6 +156,9 @@ pub fn run(
     if start == 0 {
         metrics.record(&measure(&model, &dev, settings.max_tokens, 0)?, observe)?;
     }
+    if start < settings.steps && interrupted.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
     for step in start + 1..=settings.steps {
         let batch = batch(&examples.train, recipe.seed, step, settings.batch_examples);
         let event = train_step(&model, &vars, &mut optimiser, &batch, recipe, &schedule)?;
@@ -144,7 +167,8 @@ pub fn run(
         if last || due(step, settings.eval_every) {
             metrics.record(&measure(&model, &dev, settings.max_tokens, step)?, observe)?;
         }
-        if last || due(step, settings.checkpoint_every) {
+        let stop = !last && interrupted.load(Ordering::Relaxed);
+        if last || stop || due(step, settings.checkpoint_every) {
             let adapter = detached(&vars);
             let state = State {
                 step,
@@ -158,14 +182,17 @@ pub fn run(
             .save(output)?;
             observe(&Event::Saved { step });
         }
+        if stop {
+            return Ok(None);
+        }
     }
     let folder = output.join("adapter");
     save_adapter(&folder, &config, &recipe.tuning(), &detached(&vars))?;
-    Ok(Outcome {
+    Ok(Some(Outcome {
         dev_loss_before: metrics.first_eval,
         dev_loss_after: metrics.last_eval,
         adapter: folder,
-    })
+    }))
 }
 
 /// Gives the model an adapter of variables that start as `tensors`.
@@ -356,13 +383,16 @@ fn save_adapter(
         path: folder.to_owned(),
         source,
     })?;
-    let path = folder.join(Tuning::FILE);
-    let json = serde_json::to_vec_pretty(tuning).map_err(|e| Error::Write {
-        path: path.clone(),
+    write_json(&folder.join(Tuning::FILE), tuning)?;
+    Ok(adapter::save(folder, config, tensors)?)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_vec_pretty(value).map_err(|e| Error::Write {
+        path: path.to_owned(),
         source: e.into(),
     })?;
-    adapter::write_beside(&path, &json)?;
-    Ok(adapter::save(folder, config, 0.0, tensors)?)
+    Ok(adapter::write_beside(path, &json)?)
 }
 
 /// `metrics.jsonl`: one event a line, flushed at once.

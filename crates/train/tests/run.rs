@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mem_model::generate::{DeviceKind, load};
 use mem_model::matrix::Compute;
@@ -59,7 +60,17 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A run to its end.
 fn run(recipe: &Recipe, observe: &mut dyn FnMut(&Event)) -> Result<Outcome, Error> {
+    let outcome = run_until(recipe, &AtomicBool::new(false), observe)?;
+    Ok(outcome.expect("nothing interrupts it"))
+}
+
+fn run_until(
+    recipe: &Recipe,
+    interrupted: &AtomicBool,
+    observe: &mut dyn FnMut(&Event),
+) -> Result<Option<Outcome>, Error> {
     let (model, encoder) = load(
         &root().join("crates/model/tests/fixtures/tiny-qwen2"),
         DeviceKind::Cpu,
@@ -73,7 +84,7 @@ fn run(recipe: &Recipe, observe: &mut dyn FnMut(&Event)) -> Result<Outcome, Erro
         recipe.train.max_tokens,
     )?;
     assert!(examples.faults.is_empty());
-    sft::run(model, "tiny", recipe, &examples, observe)
+    sft::run(model, "tiny", recipe, &examples, interrupted, observe)
 }
 
 fn adapter(recipe: &Recipe) -> Vec<Vec<u8>> {
@@ -125,6 +136,43 @@ fn a_killed_run_ends_with_the_same_bytes() {
     // Finished runs do nothing more.
     run(&killed, &mut |event| panic!("{event:?}")).unwrap();
     assert!(adapter(&straight) == adapter(&killed), "adapters differ");
+}
+
+/// Wherever it is interrupted, a run loses no step that it has made and ends with the bytes of one that is not.
+#[test]
+fn an_interrupted_run_saves_its_step_and_continues() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [straight, early, late] = folders.each_ref().map(|folder| recipe(folder.path(), &[]));
+    run(&straight, &mut |_| {}).unwrap();
+    for (recipe, at) in [(&early, 0), (&late, 3)] {
+        let interrupted = AtomicBool::new(false);
+        let mut seen = Vec::new();
+        let outcome = run_until(recipe, &interrupted, &mut |event| {
+            let (Event::Step { step, .. } | Event::Eval { step, .. } | Event::Saved { step }) =
+                event;
+            interrupted.fetch_or(*step == at, Ordering::Relaxed);
+            seen.push(event.clone());
+        });
+        assert!(outcome.unwrap().is_none());
+        match seen.last().unwrap() {
+            Event::Eval { step: 0, .. } => assert_eq!(at, 0),
+            Event::Saved { step } => assert_eq!(*step, at),
+            other => panic!("{other:?}"),
+        }
+        assert!(!recipe.output.join("adapter").exists());
+        let inputs = std::fs::read_to_string(recipe.output.join(sft::INPUTS)).unwrap();
+        assert!(inputs.contains("\"base_model\": \"tiny\""), "{inputs}");
+        let mut next = None;
+        run(recipe, &mut |event| {
+            if let Event::Step { step, .. } = event {
+                next.get_or_insert(*step);
+            }
+        })
+        .unwrap();
+        assert_eq!(next, Some(at + 1));
+        assert!(adapter(&straight) == adapter(recipe), "adapters differ");
+        assert_eq!(metrics(&straight), metrics(recipe));
+    }
 }
 
 #[test]

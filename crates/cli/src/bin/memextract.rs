@@ -6,7 +6,6 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
@@ -18,6 +17,7 @@ use mem_cli::{
         self, Output, Problems, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
+    interrupt,
     models::{model_name, resolve_model},
     say,
 };
@@ -133,8 +133,7 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         rows: arguments.rows.map(usize::from),
     };
     let load = || Ok(LocalGenerator::load(&options)?);
-    listen_for_interrupts();
-    let summary = job.run(load, &INTERRUPTED, &mut io::stdout().lock())?;
+    let summary = job.run(load, interrupt::listen(), &mut io::stdout().lock())?;
     print_summary(&summary, arguments)?;
     Ok(ExitCode::from(summary.exit_code()))
 }
@@ -168,21 +167,6 @@ fn choose_model(input: &InputArgs) -> anyhow::Result<PathBuf> {
         say!("warning: the adapter was trained on `{base}`, the model is `{name}`");
     }
     Ok(path)
-}
-
-/// Set by the first Ctrl-C, which ends the run after the current token.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-fn listen_for_interrupts() {
-    let listening = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        say!("stopping; once more to stop at once");
-    });
-    if let Err(error) = listening {
-        say!("warning: Ctrl-C will end the run at once: {error}");
-    }
 }
 
 fn print_summary(summary: &Summary, arguments: &Arguments) -> anyhow::Result<()> {

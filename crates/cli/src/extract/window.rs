@@ -68,10 +68,18 @@ impl<'a> Task<'a> {
     fn read(&self, reply: &Reply, cost: Cost) -> Result<Done, String> {
         let Some(read) = read_reply(&reply.text, self.window, OverlapPolicy::Strict) else {
             return Err(match reply.finish {
-                Finish::Length => format!(
-                    "the reply was cut off after {} tokens, before its first record was whole: raise `--max-new-tokens`",
-                    reply.new_tokens
-                ),
+                Finish::Length => {
+                    let (tokens, prompt) = (reply.new_tokens, reply.prompt_tokens);
+                    let advice = match tokens < self.max_new_tokens {
+                        true => format!(
+                            "with the {prompt} tokens of the prompt it fills the model's context: take fewer messages with `--window`"
+                        ),
+                        false => "raise `--max-new-tokens`".to_owned(),
+                    };
+                    format!(
+                        "the reply was cut off after {tokens} tokens, before its first record was whole: {advice}"
+                    )
+                }
                 Finish::End | Finish::Stopped => "the reply holds no list of memories".to_owned(),
             });
         };

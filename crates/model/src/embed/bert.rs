@@ -6,7 +6,8 @@ use std::path::Path;
 use candle_core::{Device, Result, Tensor};
 use serde::Deserialize;
 
-use super::kernels::{LayerNorm, add_norm, attention, bias_gelu};
+use super::attention::attention;
+use super::kernels::{LayerNorm, add_norm, bias_gelu};
 use super::settings::read_json;
 use crate::error;
 use crate::linear::{Frozen, Linear};

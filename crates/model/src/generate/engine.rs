@@ -15,6 +15,7 @@ use crate::qwen::Model;
 use super::LocalGenerator;
 use super::prefix::Prefix;
 use super::row::Row;
+use super::rows::ROW_TOKENS;
 
 /// Tokens of a prompt that are computed at once: bounds the memory of activations.
 pub(super) const PART_TOKENS: usize = 512;
@@ -27,7 +28,7 @@ pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>
     let mut handed_out = 0;
     let mut more = true;
     loop {
-        while more && rows.len() < generator.rows {
+        while more && rows.len() < generator.rows && held(&rows) < generator.rows * ROW_TOKENS {
             let Some(request) = work.next() else {
                 more = false;
                 break;
@@ -51,6 +52,11 @@ pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>
             return;
         }
     }
+}
+
+/// Tokens of all rows: long prompts take the room of several rows.
+fn held(rows: &[Row<'_>]) -> usize {
+    rows.iter().map(Row::len).sum()
 }
 
 /// Reads the openings of rows that have just entered, each by itself and cut where it alone says, so that its numbers do

@@ -40,7 +40,8 @@ pub struct LoadOptions {
     pub device: DeviceKind,
     /// Type of the products.
     pub compute: Compute,
-    /// Rows that are decoded together, at least 1; `None` for [`default_rows`].
+    /// Rows that are decoded together at most, at least 1; `None` for [`default_rows`]. Fewer enter while their tokens
+    /// take more than 4096 for each of these rows.
     pub rows: Option<usize>,
 }
 

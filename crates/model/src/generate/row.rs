@@ -97,6 +97,11 @@ impl<'a> Row<'a> {
         Ok(row)
     }
 
+    /// Tokens of the prompt and the reply so far.
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// The tokens at the beginning that other prompts share.
     pub(super) fn shared(&self) -> &[u32] {
         &self.tokens[..self.shared]

@@ -147,7 +147,8 @@ fn plain_text_never_yields_control_tokens() {
 #[test]
 fn only_the_unshielded_part_holds_control_tokens() {
     let tokenizer = tiny();
-    let [start, end] = ["<|im_start|>", "<|im_end|>"].map(|name| tokenizer.token_id(name).unwrap());
+    let [start, end] =
+        ["<|im_start|>", "<|im_end|>"].map(|name| tokenizer.0.inner.token_to_id(name).unwrap());
     // The last two would become control tokens together with what follows or precedes them.
     for foreign in [
         "hi",

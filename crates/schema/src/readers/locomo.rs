@@ -126,30 +126,17 @@ fn parse_date(text: &str) -> Option<Moment> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden_dates;
     use super::*;
 
     #[test]
     fn dates_as_in_the_golden_cases() {
-        let golden: Value =
-            serde_json::from_str(include_str!("../../tests/golden/segmentation_helpers.json"))
-                .unwrap();
-        let cases = golden["session_time"].as_array().unwrap();
-        let cases: Vec<_> = cases
-            .iter()
-            .filter(|case| case["format"] == "locomo")
-            .collect();
-        assert_eq!(cases.len(), 5);
-        for case in cases {
-            let date = parse_date(case["raw"].as_str().unwrap()).unwrap();
-            assert_eq!(date.to_string(), case["iso"].as_str().unwrap(), "{case}");
-        }
-        for bad in [
+        let bad = [
             "",
             "13:56 pm on 8 May, 2023",
             "1:56 pm on 31 June, 2023",
             "8 May, 2023",
-        ] {
-            assert_eq!(parse_date(bad), None, "{bad}");
-        }
+        ];
+        golden_dates::check("locomo", 5, parse_date, &bad);
     }
 }

@@ -150,31 +150,18 @@ fn parse_date(text: &str) -> Option<Moment> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::golden_dates;
     use super::*;
 
     #[test]
     fn dates_as_in_the_golden_cases() {
-        let golden: Value =
-            serde_json::from_str(include_str!("../../tests/golden/segmentation_helpers.json"))
-                .unwrap();
-        let cases = golden["session_time"].as_array().unwrap();
-        let cases: Vec<_> = cases
-            .iter()
-            .filter(|case| case["format"] == "longmemeval")
-            .collect();
-        assert_eq!(cases.len(), 3);
-        for case in cases {
-            let date = parse_date(case["raw"].as_str().unwrap()).unwrap();
-            assert_eq!(date.to_string(), case["iso"].as_str().unwrap(), "{case}");
-        }
-        for bad in [
+        let bad = [
             "",
             "2023/06/25 13:22",
             "2023/02/30 (Thu) 13:22",
             "2023/06/25 (Sun) 25:00",
-        ] {
-            assert_eq!(parse_date(bad), None, "{bad}");
-        }
+        ];
+        golden_dates::check("longmemeval", 3, parse_date, &bad);
     }
 
     #[test]

@@ -16,6 +16,9 @@ mod stamps;
 mod tidy;
 mod warnings;
 
+#[cfg(test)]
+mod golden_dates;
+
 use std::fmt;
 use std::fs;
 use std::path::Path;

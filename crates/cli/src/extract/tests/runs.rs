@@ -125,7 +125,12 @@ fn odd_replies_are_salvaged_counted_or_refused() {
             _ => reply(r#"{"memories":[{"sour"#, Finish::Length),
         }))
     };
-    let (summary, _) = place.run(BOTH, &Fake::answering(&answer)).unwrap();
+    let (summary, _) = place
+        .run(
+            &format!("{BOTH} --max-new-tokens 20"),
+            &Fake::answering(&answer),
+        )
+        .unwrap();
     insta::assert_snapshot!(place.summary(summary), @"
     2 transcripts, 4 windows: 3 done, 1 failed, 1 cut off and salvaged, 1 stopped for repeats
     2 records; dropped 2: 1 in overlap, 1 duplicate
@@ -134,6 +139,16 @@ fn odd_replies_are_salvaged_counted_or_refused() {
     written: out.jsonl
     kept: 3 windows in `out.jsonl.partial`; run again with `--resume` for the rest
     ");
+}
+
+#[test]
+fn a_full_context_is_not_blamed_on_the_longest_reply() {
+    let place = Place::new();
+    let answer = |_, _: &Request<'_>| Some(Ok(reply(r#"{"memories":[{"sour"#, Finish::Length)));
+    let (summary, _) = place.run(BOTH, &Fake::answering(&answer)).unwrap();
+    let said = place.summary(summary);
+    assert!(said.contains("it fills the model's context"), "{said}");
+    assert!(said.contains("`--window`"), "{said}");
 }
 
 #[test]
