@@ -2,12 +2,13 @@
 //!
 //! In host memory they lie in pages of 64 positions that forks share until one of them writes; growing never copies.
 
-use std::sync::Arc;
-
 use candle_core::{Result, Tensor};
 
-/// Positions of a page.
-pub(crate) const PAGE: usize = 64;
+use crate::lanes::Pair;
+
+mod pages;
+
+pub(crate) use pages::{PAGE, Pages};
 
 /// Positions added at a time in device memory, so that growing copies seldom.
 const GROWTH: usize = 256;
@@ -17,13 +18,16 @@ const GROWTH: usize = 256;
 pub struct KvCache {
     layers: usize,
     len: usize,
-    pages: Vec<Arc<Page>>,
+    host: HostPages,
     device: Vec<Option<(Tensor, Tensor)>>,
 }
 
-/// Keys and values of 64 positions in all blocks.
+/// Keys and values in host memory, rounded to bf16 or not.
 #[derive(Clone)]
-struct Page(Vec<f32>);
+pub(crate) enum HostPages {
+    Floats(Pages<f32>),
+    Pairs(Pages<Pair>),
+}
 
 /// Heads and their width: what a page's places are computed from.
 #[derive(Clone, Copy)]
@@ -32,20 +36,13 @@ pub(crate) struct Heads {
     pub(crate) d: usize,
 }
 
-impl Heads {
-    /// Where the keys `[D, 64]` of a group begin; its values `[64, D]` follow.
-    fn start(self, layer: usize, group: usize) -> usize {
-        (layer * self.groups + group) * 2 * PAGE * self.d
-    }
-}
-
 impl KvCache {
     /// An empty cache for a model of `layers` blocks.
     pub fn new(layers: usize) -> Self {
         Self {
             layers,
             len: 0,
-            pages: Vec::new(),
+            host: HostPages::Floats(Pages::default()),
             device: vec![None; layers],
         }
     }
@@ -63,7 +60,10 @@ impl KvCache {
     /// Forgets every position from `len` on; a longer `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
-        self.pages.truncate(self.len.div_ceil(PAGE));
+        match &mut self.host {
+            HostPages::Floats(pages) => pages.truncate(self.len),
+            HostPages::Pairs(pages) => pages.truncate(self.len),
+        }
     }
 
     /// An independent copy, for instance of a prefix that several rows share. Host memory is shared until either side
@@ -79,59 +79,38 @@ impl KvCache {
         Ok(Self {
             layers: self.layers,
             len: self.len,
-            pages: self.pages.clone(),
+            host: self.host.clone(),
             device: self.device.iter().map(copy).collect::<Result<_>>()?,
         })
     }
 
-    /// Makes room for `t` positions behind the ones held, in host memory.
-    pub(crate) fn reserve(&mut self, t: usize, heads: Heads) {
-        let size = heads.start(self.layers, 0);
-        if !self.len.is_multiple_of(PAGE)
-            && let Some(page) = self.pages.get_mut(self.len / PAGE)
-        {
-            Arc::make_mut(page);
+    /// Makes room for `t` positions behind the ones held, in host memory; an empty cache becomes one of bf16 `pairs` or
+    /// of f32.
+    pub(crate) fn reserve(&mut self, t: usize, heads: Heads, pairs: bool) {
+        if self.len == 0 {
+            self.host = match pairs {
+                true => HostPages::Pairs(Pages::default()),
+                false => HostPages::Floats(Pages::default()),
+            };
         }
-        self.pages.truncate(self.len.div_ceil(PAGE));
-        while self.pages.len() * PAGE < self.len + t {
-            self.pages.push(Arc::new(Page(vec![0.0; size])));
+        match &mut self.host {
+            HostPages::Floats(pages) => pages.reserve(self.len, t, self.layers, heads),
+            HostPages::Pairs(pages) => pages.reserve(self.len, t, self.layers, heads),
         }
     }
 
     /// Writes keys and values (`[T, KV, D]`) of new positions into the reserved room. [`Self::advance`] makes them part
     /// of the cache once every block is done.
     pub(crate) fn write(&mut self, layer: usize, heads: Heads, k: &[f32], v: &[f32]) {
-        let Heads { groups, d } = heads;
-        let width = groups * d;
-        for (t, (k, v)) in k.chunks_exact(width).zip(v.chunks_exact(width)).enumerate() {
-            let position = self.len + t;
-            let (page, at) = (position / PAGE, position % PAGE);
-            // Unshared since `reserve`: this looks, it does not copy.
-            let page = &mut Arc::make_mut(&mut self.pages[page]).0;
-            for group in 0..groups {
-                let start = heads.start(layer, group);
-                let (keys, values) = page[start..start + 2 * PAGE * d].split_at_mut(PAGE * d);
-                for (i, &k) in k[group * d..(group + 1) * d].iter().enumerate() {
-                    keys[i * PAGE + at] = k;
-                }
-                values[at * d..(at + 1) * d].copy_from_slice(&v[group * d..(group + 1) * d]);
-            }
+        match &mut self.host {
+            HostPages::Floats(pages) => pages.write(self.len, layer, heads, k, v),
+            HostPages::Pairs(pages) => pages.write(self.len, layer, heads, k, v),
         }
     }
 
-    /// Keys `[D, 64]` and values `[64, D]` of a group, page by page; places behind the last written position hold
-    /// finite numbers.
-    pub(crate) fn pages(
-        &self,
-        layer: usize,
-        group: usize,
-        heads: Heads,
-    ) -> impl Iterator<Item = (&[f32], &[f32])> {
-        let start = heads.start(layer, group);
-        let size = PAGE * heads.d;
-        self.pages
-            .iter()
-            .map(move |page| page.0[start..start + 2 * size].split_at(size))
+    /// What is held in host memory.
+    pub(crate) fn host(&self) -> &HostPages {
+        &self.host
     }
 
     /// Writes the keys and values (`[T, KV, D]`) of new positions behind the ones held in device memory and returns all

@@ -15,6 +15,7 @@ mod gguf_check;
 mod host;
 #[cfg(target_arch = "x86_64")]
 mod int8;
+mod lanes;
 pub mod linear;
 pub mod matrix;
 #[cfg(feature = "onednn")]

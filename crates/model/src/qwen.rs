@@ -14,7 +14,9 @@ use crate::attention;
 use crate::cache::KvCache;
 use crate::config::ModelConfig;
 use crate::error;
+use crate::lanes;
 use crate::linear::{Frozen, Linear, Pass};
+use crate::matrix::Compute;
 use crate::ops::{Rotation, rms_norm, rope, swiglu};
 use crate::weights::Weights;
 
@@ -29,6 +31,8 @@ pub struct Model {
     head: Frozen,
     device: Device,
     dtype: DType,
+    /// Whether keys and values in host memory are kept in bf16.
+    short_cache: bool,
 }
 
 /// One decoder block.
@@ -129,7 +133,8 @@ impl Model {
             .map(|layer| Block::load(weights, c, layer))
             .collect::<error::Result<_>>()?;
         let norm = weights.vector("model.norm.weight", c.hidden_size)?;
-        let (device, dtype) = weights.compute();
+        let (device, dtype) = weights.activations();
+        let short_cache = weights.compute() != Compute::F32 && lanes::has_pairs();
         Ok(Self {
             embedding,
             blocks,
@@ -137,6 +142,7 @@ impl Model {
             head,
             device: device.clone(),
             dtype,
+            short_cache,
             config,
         })
     }
@@ -252,6 +258,14 @@ impl Model {
                 .for_each(|(cache, &len)| cache.advance(len));
         }
         self.final_norm(&x)
+    }
+
+    /// Bytes of one value in a cache.
+    pub(crate) fn cache_value_bytes(&self) -> usize {
+        match self.short_cache {
+            true => 2,
+            false => self.dtype.size_in_bytes(),
+        }
     }
 
     /// An empty cache for a row.

@@ -17,19 +17,12 @@ pub(crate) fn exp_and_sum(x: &mut [f32], shift: f32) -> f32 {
 
 /// Largest value; minus infinity of none.
 pub(crate) fn max(x: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; 16];
-    let chunks = x.chunks_exact(16);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = if x > *lane { x } else { *lane };
-        }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        // SAFETY: the instructions were just detected.
+        return unsafe { x86::max(x) };
     }
-    lanes
-        .iter()
-        .chain(rest)
-        .copied()
-        .fold(f32::NEG_INFINITY, f32::max)
+    x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// `gate <- silu(gate) * up`.
@@ -122,6 +115,17 @@ mod x86 {
             }
         });
         _mm512_reduce_add_ps(sum)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn max(x: &[f32]) -> f32 {
+        let mut highest = _mm512_set1_ps(f32::NEG_INFINITY);
+        for_lanes(x.len(), |at, mask| {
+            // SAFETY: the mask keeps to the slice.
+            let x = unsafe { _mm512_maskz_loadu_ps(mask, x.as_ptr().add(at)) };
+            highest = _mm512_mask_max_ps(highest, mask, highest, x);
+        });
+        _mm512_reduce_max_ps(highest)
     }
 
     #[inline]

@@ -96,8 +96,13 @@ impl Weights {
     }
 
     /// Where activations live and in which type.
-    pub fn compute(&self) -> (&Device, DType) {
+    pub fn activations(&self) -> (&Device, DType) {
         (&self.device, self.dtype)
+    }
+
+    /// The type of products.
+    pub(crate) fn compute(&self) -> Compute {
+        self.compute
     }
 
     fn error(&self, tensor: &str, source: candle_core::Error) -> Error {

@@ -24,15 +24,15 @@ const ASSUMED_BYTES: usize = 4 << 30;
 /// more than a quarter of the memory that is free now, with 4096 tokens a row; on a device 64, or what fits into
 /// 4 GiB.
 pub fn default_rows(model: &Model) -> usize {
-    let (free, most, value_bytes) = match model.device() {
+    let (free, most) = match model.device() {
         Device::Cpu => {
             let cores = available_parallelism().map_or(1, usize::from);
             let most = (cores * ROWS_PER_CORE).min(MOST_ON_CPU);
-            (free_bytes().map_or(ASSUMED_BYTES, |free| free / 4), most, 4)
+            (free_bytes().map_or(ASSUMED_BYTES, |free| free / 4), most)
         }
-        _ => (ASSUMED_BYTES, MOST_ON_DEVICE, 2),
+        _ => (ASSUMED_BYTES, MOST_ON_DEVICE),
     };
-    fitting(model.config(), value_bytes, free, most)
+    fitting(model.config(), model.cache_value_bytes(), free, most)
 }
 
 /// Rows of [`ROW_TOKENS`] tokens that fit into `bytes`, from 1 to `most`.

@@ -52,7 +52,7 @@ pub(super) fn hidden(
         up: buffer(c.intermediate_size),
     };
     for (cache, &len) in caches.iter_mut().zip(&packing.lens) {
-        cache.reserve(len, heads);
+        cache.reserve(len, heads, model.short_cache);
     }
     for (layer, block) in model.blocks.iter().enumerate() {
         block.forward_host(layer, heads, &mut x, packing, caches, &mut buffers)?;
