@@ -8,7 +8,7 @@ use rand::Rng;
 use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 use crate::linear::Lora;
 use crate::qwen::{Model, Projection};
 
@@ -203,7 +203,7 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
         candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).map_err(|source| {
             Error::WeightFile {
                 path,
-                source: Box::new(source),
+                source: Box::new(plain(source)),
             }
         })?;
     let mut checked = BTreeMap::new();

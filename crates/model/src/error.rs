@@ -201,5 +201,28 @@ pub enum Error {
     NoInt8,
     /// The backend failed.
     #[error("the computation failed")]
-    Compute(#[from] candle_core::Error),
+    Compute(#[source] candle_core::Error),
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Compute(plain(error))
+    }
+}
+
+/// The error without the backtraces that candle takes where `RUST_BACKTRACE` is set and prints as part of the message.
+pub fn plain(error: candle_core::Error) -> candle_core::Error {
+    use candle_core::Error as Candle;
+    match error {
+        Candle::WithBacktrace { inner, .. } => plain(*inner),
+        Candle::WithPath { inner, path } => Candle::WithPath {
+            inner: Box::new(plain(*inner)),
+            path,
+        },
+        Candle::Context { inner, context } => Candle::Context {
+            inner: Box::new(plain(*inner)),
+            context,
+        },
+        other => other,
+    }
 }

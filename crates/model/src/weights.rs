@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use half::{bf16, f16};
 
 use crate::config::ModelConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 use crate::gguf_check;
 use crate::linear::Frozen;
 use crate::matrix::{Compute, HostMatrix, Values};
@@ -109,7 +109,7 @@ impl Weights {
         Error::Weight {
             path: self.path.clone(),
             tensor: tensor.to_owned(),
-            source: Box::new(source),
+            source: Box::new(plain(source)),
         }
     }
 
@@ -269,7 +269,7 @@ fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
     // another program truncates in that moment ends the process, as with every mapped file.
     unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
         path: path.to_owned(),
-        source: Box::new(source),
+        source: Box::new(plain(source)),
     })
 }
 
@@ -283,7 +283,7 @@ fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
     file.rewind().map_err(read)?;
     let unreadable = |source| Error::WeightFile {
         path: path.to_owned(),
-        source: Box::new(source),
+        source: Box::new(plain(source)),
     };
     let content = gguf_file::Content::read(&mut BufReader::new(&mut file)).map_err(unreadable)?;
     let embedding = content.tensor_infos.get("token_embd.weight");

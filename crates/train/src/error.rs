@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use mem_model::error::Cause;
+use mem_model::error::{Cause, plain};
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -116,5 +116,11 @@ pub enum Error {
     Model(#[from] mem_model::error::Error),
     /// The backend failed.
     #[error("the computation failed")]
-    Compute(#[from] candle_core::Error),
+    Compute(#[source] candle_core::Error),
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Compute(plain(error))
+    }
 }
