@@ -27,6 +27,16 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
+    /// The configuration of an adapter is not what PEFT writes.
+    #[error(
+        "`{path}` is not the JSON that an adapter folder holds there; copy the adapter again, or train it again"
+    )]
+    AdapterJson {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
     /// A GGUF lacks a metadata field, or the field has another type.
     #[error("GGUF field `{key}` {problem}")]
     GgufField {
