@@ -90,13 +90,24 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// A loss is no number although nothing was learned yet.
+    #[error(
+        "the {what} is {value} before anything was learned: the model is damaged; check it with `memtrain models \
+         verify`, or fetch it again"
+    )]
+    DamagedModel {
+        /// What was computed.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// A variable got no gradient: the graph is cut somewhere.
     #[error(
         "adapter tensor `{0}` has no gradient; this is a defect of the program, please report it"
     )]
     NoGradient(String),
     /// A run folder that belongs to another run.
-    #[error("`{}` holds a checkpoint of another run ({difference}); choose another `output`, or delete it", path.display())]
+    #[error("`{}` holds a checkpoint of another run ({difference}); run it as before, choose another `output`, or delete it", path.display())]
     OtherRun {
         /// The checkpoint.
         path: PathBuf,
