@@ -147,6 +147,16 @@ pub enum Error {
         /// What it needs.
         feature: String,
     },
+    /// Sizes of a model that cannot be.
+    #[error(
+        "`{path}` describes no model that can be computed: {problem}; it may be damaged, fetch the model again"
+    )]
+    Sizes {
+        /// Model folder or file.
+        path: PathBuf,
+        /// Which sizes, and what they would have to be.
+        problem: String,
+    },
     /// A model folder without weights.
     #[error("`{path}` holds no `.safetensors` file; give a model folder or a `.gguf` file")]
     NoWeights {
