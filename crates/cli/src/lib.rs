@@ -15,6 +15,16 @@ pub mod progress;
 pub mod say;
 pub mod sft;
 
+/// What a program does before anything else. A file that reaches the system's limit of sizes (`ulimit -f`) then is an
+/// error of the write, which is printed like any other, and not the silent end of the program.
+pub fn begin() {
+    #[cfg(unix)]
+    // SAFETY: no handler is installed: the signal is ignored from now on.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// Ends a program: prints the error with its causes and gives 2, "could not run". A reader that
 /// closed its end of our output is no error.
 pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {

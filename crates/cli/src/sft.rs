@@ -11,6 +11,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_model::generate;
 use mem_model::matrix::Compute;
+use mem_train::base::{self, Base};
 use mem_train::config::Recipe;
 use mem_train::examples::{Example, Examples};
 use mem_train::sft::{self, Event};
@@ -63,11 +64,13 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         .iter()
         .for_each(|fault| say!("skipped: {}", mem_remote::chain(fault)));
     let _lock = lock(&recipe.output)?;
-    let (model, _) = generate::load(
-        &path,
-        arguments.machine.kind(),
-        arguments.machine.compute_to_train(),
-    )?;
+    let compute = arguments.machine.compute_to_train();
+    let base = Base {
+        name: model_name(&recipe.model, &path),
+        weights: base::fingerprint(&path)?,
+        compute,
+    };
+    let (model, _) = generate::load(&path, arguments.machine.kind(), compute)?;
     let context = model.config().context_length;
     anyhow::ensure!(
         recipe.train.max_tokens <= context,
@@ -77,14 +80,9 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     announce(&recipe, &path, &examples, model.weight_bytes());
     let interrupted = interrupt::listen();
     let mut progress = Progress::new(&recipe);
-    let outcome = sft::run(
-        model,
-        &model_name(&recipe.model, &path),
-        &recipe,
-        &examples,
-        interrupted,
-        &mut |e| progress.show(e),
-    )?;
+    let outcome = sft::run(model, &base, &recipe, &examples, interrupted, &mut |e| {
+        progress.show(e)
+    })?;
     progress.end();
     let Some(outcome) = outcome else {
         say!("stopped; the same command goes on from here");

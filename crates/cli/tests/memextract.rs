@@ -231,6 +231,85 @@ fn a_prompt_that_does_not_fit_says_which_flag_to_lower() {
     );
 }
 
+/// Under a limit of sizes (`ulimit -f`) the write fails with an error, and the program with it, not by a signal.
+#[test]
+#[cfg(unix)]
+fn a_file_that_may_not_grow_is_an_error() {
+    let folder = talk(1);
+    let ran = Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_memextract"))
+        .args(format!("chat.txt --out out.jsonl {SMALL} --model").split_whitespace())
+        .arg(tiny_model())
+        .output()
+        .unwrap();
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{:?}: {said}", ran.status);
+    assert!(said.contains("File too large"), "{said}");
+}
+
+/// What candle adds to its errors where backtraces are wanted stays out of ours.
+#[test]
+fn errors_are_one_line_with_backtraces_on() {
+    let folder = talk(1);
+    let model = folder.path().join("model");
+    fs::create_dir(&model).unwrap();
+    for entry in fs::read_dir(tiny_model()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, model.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let said = || {
+        let ran = command(&folder, "chat.txt --model model")
+            .env("RUST_BACKTRACE", "1")
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(2));
+        let said = text(&ran.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    let config = fs::read_to_string(model.join("config.json")).unwrap();
+    let more = config.replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3");
+    assert_ne!(more, config);
+    fs::write(model.join("config.json"), more).unwrap();
+    let missing = said();
+    assert!(missing.contains("`model.layers.2."), "{missing}");
+    let weights = fs::read(model.join("model.safetensors")).unwrap();
+    fs::write(
+        model.join("model.safetensors"),
+        &weights[..weights.len() / 2],
+    )
+    .unwrap();
+    let cut = said();
+    assert!(cut.contains("holds no readable weights"), "{cut}");
+}
+
+#[test]
+fn integers_without_quantised_weights_are_said_to_be_floats() {
+    if !mem_model::matrix::Compute::Int8.is_available() {
+        eprintln!("skipped: this CPU multiplies no integers, so the warning was not tried");
+        return;
+    }
+    let folder = talk(1);
+    let warning = "warning: `--dtype int8` needs a quantised GGUF";
+    let ran = run(&folder, &format!("chat.txt {SMALL} --dtype int8"));
+    assert_eq!(
+        text(&ran.stderr).matches(warning).count(),
+        1,
+        "{}",
+        text(&ran.stderr)
+    );
+    let ran = run(&folder, &format!("chat.txt {SMALL} --dtype f32"));
+    assert!(
+        !text(&ran.stderr).contains(warning),
+        "{}",
+        text(&ran.stderr)
+    );
+}
+
 fn wait_for_lines(path: &Path, lines: usize) {
     let started = Instant::now();
     while fs::read(path).map_or(0, |bytes| {

@@ -98,6 +98,29 @@ fn integers_cannot_train() {
     assert!(!folder.path().join("run").exists());
 }
 
+/// Under a limit of sizes (`ulimit -f`) the write fails with an error, and the program with it, not by a signal.
+#[test]
+#[cfg(unix)]
+fn a_file_that_may_not_grow_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let command = sft(&folder);
+    let refused = Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .output()
+        .unwrap();
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(
+        refused.status.code(),
+        Some(2),
+        "{:?}: {message}",
+        refused.status
+    );
+    assert!(message.contains("File too large"), "{message}");
+}
+
 /// A wrong path is said before weights are read, which do not fit here, and before a run folder is made.
 #[test]
 fn data_is_read_first() {

@@ -1,6 +1,7 @@
 // One matrix product on the calling thread through oneDNN, for its C++ interfaces 2.x and 3.x.
 #include <cstdio>
 #include <dnnl.hpp>
+#include <new>
 #include <unordered_map>
 
 extern "C" void omp_set_num_threads(int);
@@ -55,7 +56,8 @@ Product make(const Shape &s) {
 } // namespace
 
 // c [m, n] = a [m, k] b [k, n] (+ c); a and b in f32 or bf16, c and the sums in f32; rows lie lda, ldb, ldc
-// elements apart; a transposed a is [k, m], a transposed b [n, k]. Returns 0, or 1 after writing what is wrong to `problem`.
+// elements apart; a transposed a is [k, m], a transposed b [n, k]. Returns 0, 2 where memory ran out, or 1 after writing
+// what is wrong to `problem`.
 extern "C" int mem_onednn_matmul(int bf16, long m, long n, long k, const void *a, long lda, int a_transposed,
                                  const void *b, long ldb, int b_transposed, float *c, long ldc, int accumulate, char *problem, long room) try {
     // A primitive's scratch memory belongs to one thread at a time.
@@ -74,7 +76,11 @@ extern "C" int mem_onednn_matmul(int bf16, long m, long n, long k, const void *a
                                  {DNNL_ARG_DST, {p.c, engine(), c}}});
     stream.wait();
     return 0;
+} catch (const std::bad_alloc &) {
+    return 2;
 } catch (const std::exception &error) {
+    const auto *refusal = dynamic_cast<const dnnl::error *>(&error);
+    if (refusal && refusal->status == dnnl_out_of_memory) return 2;
     std::snprintf(problem, size_t(room), "%s", error.what());
     return 1;
 }

@@ -8,7 +8,7 @@ use rand::Rng;
 use safetensors::tensor::TensorView;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 use crate::linear::Lora;
 use crate::qwen::{Model, Projection};
 
@@ -63,13 +63,35 @@ struct PeftConfig {
     use_rslora: bool,
     #[serde(default)]
     use_dora: bool,
-    #[serde(default)]
-    modules_to_save: Option<serde_json::Value>,
-    #[serde(default)]
-    rank_pattern: serde_json::Map<String, serde_json::Value>,
-    #[serde(default)]
-    alpha_pattern: serde_json::Map<String, serde_json::Value>,
+    /// Everything else in the file; see [`REFUSED`].
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
 }
+
+/// Keys with which PEFT (0.21) computes something else than one pair a target layer; each is refused unless it is
+/// null, false or empty.
+const REFUSED: [&str; 17] = [
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "arrow_config",
+    "exclude_modules",
+    "kasa_config",
+    "layer_replication",
+    "layers_pattern",
+    "layers_to_transform",
+    "lora_bias",
+    "modules_to_save",
+    "monteclora_config",
+    "rank_pattern",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_qalora",
+    "velora_config",
+];
+
+/// Beginnings of PEFT's initialisations that change the weights of the base model too.
+const BASE_CHANGING: [&str; 5] = ["pissa", "corda", "olora", "loftq", "lora_ga"];
 
 fn peft_default() -> usize {
     8
@@ -174,14 +196,14 @@ pub fn attach(
 ///
 /// # Errors
 /// When the file is missing or malformed, or the adapter needs what is not implemented (DoRA, biases,
-/// saved modules, patterns).
+/// saved modules, patterns, a choice of layers).
 pub fn read_config(folder: &Path) -> Result<AdapterConfig> {
     let path = folder.join(CONFIG_FILE);
     let text = std::fs::read(&path).map_err(|source| Error::Read {
         path: path.clone(),
         source,
     })?;
-    let peft: PeftConfig = serde_json::from_slice(&text).map_err(|source| Error::Json {
+    let peft: PeftConfig = serde_json::from_slice(&text).map_err(|source| Error::AdapterJson {
         path: path.clone(),
         source,
     })?;
@@ -203,17 +225,19 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
         candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).map_err(|source| {
             Error::WeightFile {
                 path,
-                source: Box::new(source),
+                source: Box::new(plain(source)),
             }
         })?;
     let mut checked = BTreeMap::new();
     for (name, tensor) in tensors {
+        let dtype = tensor.dtype();
+        if !matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::F64) {
+            return Err(Error::Adapter(format!(
+                "tensor `{name}` is stored as {dtype:?}, weights are F32, F16, BF16 or F64; copy the adapter again, or train it again"
+            )));
+        }
         let tensor = tensor.to_dtype(DType::F32)?;
-        let values = tensor.flatten_all()?.to_vec1::<f32>()?;
-        if values
-            .iter()
-            .any(|v| !(f64::from(*v) * config.scale()).is_finite())
-        {
+        if !is_finite(&tensor, config.scale())? {
             return Err(Error::Adapter(format!(
                 "tensor `{name}` holds values that are no finite numbers; it is damaged, or its training diverged"
             )));
@@ -221,6 +245,15 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
         checked.insert(name, tensor.to_device(device)?);
     }
     Ok((config, checked))
+}
+
+/// Whether every value of an f32 tensor is a finite number, also times `factor`.
+///
+/// # Errors
+/// When the tensor has another type or the backend fails.
+pub fn is_finite(tensor: &Tensor, factor: f64) -> candle_core::Result<bool> {
+    let values = tensor.flatten_all()?.to_vec1::<f32>()?;
+    Ok(values.iter().all(|v| (f64::from(*v) * factor).is_finite()))
 }
 
 fn checked(peft: PeftConfig, path: &Path) -> Result<AdapterConfig> {
@@ -233,19 +266,36 @@ fn checked(peft: PeftConfig, path: &Path) -> Result<AdapterConfig> {
         (peft.use_dora, "DoRA"),
         (peft.bias != "none", "trained biases"),
         (peft.fan_in_fan_out, "`fan_in_fan_out`"),
-        (
-            peft.modules_to_save
-                .is_some_and(|m| !m.is_null() && m != serde_json::json!([])),
-            "`modules_to_save`",
-        ),
-        (
-            !peft.rank_pattern.is_empty() || !peft.alpha_pattern.is_empty(),
-            "rank or alpha patterns",
-        ),
         (peft.r == 0, "rank 0"),
     ];
     if let Some((_, feature)) = refused.iter().find(|(refused, _)| *refused) {
         return Err(unsupported(feature));
+    }
+    let sets = |value: &serde_json::Value| match value {
+        serde_json::Value::Null => false,
+        serde_json::Value::Bool(set) => *set,
+        serde_json::Value::Array(items) => !items.is_empty(),
+        serde_json::Value::Object(items) => !items.is_empty(),
+        serde_json::Value::String(text) => !text.is_empty(),
+        serde_json::Value::Number(_) => true,
+    };
+    if let Some(key) = REFUSED
+        .iter()
+        .find(|&&key| peft.others.get(key).is_some_and(sets))
+    {
+        return Err(unsupported(&format!("an adapter with `{key}`")));
+    }
+    let start = peft
+        .others
+        .get("init_lora_weights")
+        .and_then(|v| v.as_str());
+    if let Some(start) = start.filter(|start| {
+        let start = start.to_lowercase();
+        BASE_CHANGING.iter().any(|name| start.starts_with(name))
+    }) {
+        return Err(unsupported(&format!(
+            "the initialisation `{start}`, which changes the base model"
+        )));
     }
     let names: Vec<String> = serde_json::from_value(peft.target_modules)
         .map_err(|_| unsupported("`target_modules` as anything but a list of layer names"))?;
@@ -294,12 +344,16 @@ pub fn save(
         inference_mode: true,
         use_rslora: config.rslora,
         use_dora: false,
-        modules_to_save: None,
-        rank_pattern: serde_json::Map::new(),
-        alpha_pattern: serde_json::Map::new(),
+        others: [
+            ("modules_to_save".to_owned(), serde_json::Value::Null),
+            ("rank_pattern".to_owned(), serde_json::json!({})),
+            ("alpha_pattern".to_owned(), serde_json::json!({})),
+        ]
+        .into_iter()
+        .collect(),
     };
     let path = folder.join(CONFIG_FILE);
-    let mut text = serde_json::to_vec_pretty(&peft).map_err(|source| Error::Json {
+    let mut text = serde_json::to_vec_pretty(&peft).map_err(|source| Error::AdapterJson {
         path: path.clone(),
         source,
     })?;

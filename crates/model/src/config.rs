@@ -209,25 +209,46 @@ impl ModelConfig {
         config.check(path)
     }
 
-    fn check(self, path: &Path) -> Result<Self> {
+    /// The first size that cannot be, or pair of sizes that do not fit together, in words.
+    fn misfit(&self) -> Option<String> {
         let sizes = [
-            self.hidden_size,
-            self.intermediate_size,
-            self.layers,
-            self.heads,
-            self.kv_heads,
-            self.head_dim,
-            self.vocab_size,
+            ("hidden size", self.hidden_size),
+            ("feed-forward size", self.intermediate_size),
+            ("number of layers", self.layers),
+            ("number of attention heads", self.heads),
+            ("number of key and value heads", self.kv_heads),
+            ("size of a head", self.head_dim),
+            ("size of the vocabulary", self.vocab_size),
         ];
-        if !sizes.iter().all(|size| (1..=LARGEST_SIZE).contains(size))
-            || self.context_length == 0
-            || !self.heads.is_multiple_of(self.kv_heads)
-            || !self.head_dim.is_multiple_of(2)
-        {
-            return Err(unsupported(
-                path,
-                format!("sizes that do not fit together: {self:?}"),
+        let outside = |(_, size): &&(&str, usize)| !(1..=LARGEST_SIZE).contains(size);
+        if let Some((name, size)) = sizes.iter().find(outside) {
+            return Some(format!(
+                "its {name} is {size}, it must be between 1 and {LARGEST_SIZE}"
             ));
+        }
+        let (heads, kv_heads) = (self.heads, self.kv_heads);
+        if self.context_length == 0 {
+            Some("its longest sequence is 0 tokens".to_owned())
+        } else if !heads.is_multiple_of(kv_heads) {
+            Some(format!(
+                "{heads} attention heads cannot share {kv_heads} key and value heads evenly"
+            ))
+        } else if !self.head_dim.is_multiple_of(2) {
+            Some(format!(
+                "the size of a head is {}, rotary positions need an even one",
+                self.head_dim
+            ))
+        } else {
+            None
+        }
+    }
+
+    fn check(self, path: &Path) -> Result<Self> {
+        if let Some(problem) = self.misfit() {
+            return Err(Error::Sizes {
+                path: path.to_owned(),
+                problem,
+            });
         }
         let usable = |value: f64| value.is_finite() && value > 0.0;
         if !usable(self.rope_theta) || !usable(self.norm_eps) {

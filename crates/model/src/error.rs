@@ -27,6 +27,16 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
+    /// The configuration of an adapter is not what PEFT writes.
+    #[error(
+        "`{path}` is not the JSON that an adapter folder holds there; copy the adapter again, or train it again"
+    )]
+    AdapterJson {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
     /// A GGUF lacks a metadata field, or the field has another type.
     #[error("GGUF field `{key}` {problem}")]
     GgufField {
@@ -137,6 +147,16 @@ pub enum Error {
         /// What it needs.
         feature: String,
     },
+    /// Sizes of a model that cannot be.
+    #[error(
+        "`{path}` describes no model that can be computed: {problem}; it may be damaged, fetch the model again"
+    )]
+    Sizes {
+        /// Model folder or file.
+        path: PathBuf,
+        /// Which sizes, and what they would have to be.
+        problem: String,
+    },
     /// A model folder without weights.
     #[error("`{path}` holds no `.safetensors` file; give a model folder or a `.gguf` file")]
     NoWeights {
@@ -201,5 +221,28 @@ pub enum Error {
     NoInt8,
     /// The backend failed.
     #[error("the computation failed")]
-    Compute(#[from] candle_core::Error),
+    Compute(#[source] candle_core::Error),
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Compute(plain(error))
+    }
+}
+
+/// The error without the backtraces that candle takes where `RUST_BACKTRACE` is set and prints as part of the message.
+pub fn plain(error: candle_core::Error) -> candle_core::Error {
+    use candle_core::Error as Candle;
+    match error {
+        Candle::WithBacktrace { inner, .. } => plain(*inner),
+        Candle::WithPath { inner, path } => Candle::WithPath {
+            inner: Box::new(plain(*inner)),
+            path,
+        },
+        Candle::Context { inner, context } => Candle::Context {
+            inner: Box::new(plain(*inner)),
+            context,
+        },
+        other => other,
+    }
 }

@@ -30,7 +30,7 @@ unsafe extern "C" {
 /// As for [`crate::product::Panel::matmul`].
 ///
 /// # Panics
-/// When oneDNN refuses the product, which it does for no shape of these types.
+/// When memory runs out, or oneDNN refuses the product, which it does for no shape of these types.
 pub(crate) unsafe fn matmul<T>(
     is_bf16: bool,
     (m, n, k): (usize, usize, usize),
@@ -63,6 +63,11 @@ pub(crate) unsafe fn matmul<T>(
     };
     // SAFETY: the array began as zeroes and a terminated text was written, if anything.
     let problem = unsafe { CStr::from_ptr(problem.as_ptr()) };
+    assert!(
+        failed != 2,
+        "memory ran out in a product [{m}, {k}] x [{k}, {n}]: decode fewer windows together (`--rows`), make them \
+         smaller (`--window`), or lower `train.max_tokens`"
+    );
     assert!(
         failed == 0,
         "oneDNN: product [{m}, {k}] x [{k}, {n}]: {problem:?}"

@@ -121,7 +121,10 @@ pub fn greedy(logits: &[f32], allowed: Option<&Mask>) -> Result<u32> {
         {
             let id = index * 32 + bit;
             if logit.is_nan() || logit == f32::INFINITY {
-                return Err(refuse(format!("that of token {id} is {logit}")));
+                return Err(refuse(format!(
+                    "that of token {id} is {logit}: the model or the adapter is damaged; check the model with \
+                     `memtrain models verify` or fetch it again, and try without the adapter"
+                )));
             }
             if logit > best.1 {
                 best = (id, logit);
@@ -184,6 +187,13 @@ mod tests {
     fn greedy_takes_the_lower_id_of_a_tie() {
         assert_eq!(greedy(&[0.5, 2.0, 2.0, -1.0], None).unwrap(), 1);
         assert_eq!(greedy(&[f32::NEG_INFINITY, -3.0e38], None).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_logit_that_is_no_number_says_what_to_do() {
+        let message = greedy(&[0.0, f32::NAN], None).unwrap_err().to_string();
+        assert!(message.contains("token 1 is NaN"), "{message}");
+        assert!(message.contains("`memtrain models verify`"), "{message}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use half::{bf16, f16};
 
 use crate::config::ModelConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 use crate::gguf_check;
 use crate::linear::Frozen;
 use crate::matrix::{Compute, HostMatrix, Values};
@@ -109,7 +109,7 @@ impl Weights {
         Error::Weight {
             path: self.path.clone(),
             tensor: tensor.to_owned(),
-            source: Box::new(source),
+            source: Box::new(plain(source)),
         }
     }
 
@@ -245,7 +245,39 @@ fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
     Ok((Source::Safetensors(files), config))
 }
 
-fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
+/// The files that decide what a model computes: the `.gguf` file, or `config.json` and the safetensors of a HF folder,
+/// sorted.
+///
+/// # Errors
+/// When the folder cannot be read or holds no weights.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = shards(path)?;
+    files.insert(0, path.join("config.json"));
+    Ok(files)
+}
+
+/// Whether the model at `path` holds quantised matrices: what [`Compute::Int8`] can multiply in integers.
+///
+/// # Errors
+/// When its header cannot be read.
+pub fn is_quantised(path: &Path) -> Result<bool> {
+    if path.is_dir() {
+        return Ok(false);
+    }
+    let (source, _) = open_gguf(path)?;
+    let Source::Gguf { content, .. } = source else {
+        return Ok(false);
+    };
+    let floats = [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16];
+    let mut infos = content.tensor_infos.values();
+    Ok(infos.any(|info| !floats.contains(&info.ggml_dtype)))
+}
+
+/// The safetensors files of a HF folder, sorted.
+fn shards(path: &Path) -> Result<Vec<PathBuf>> {
     let mut shards = Vec::new();
     let entries = std::fs::read_dir(path).map_err(|source| Error::Read {
         path: path.to_owned(),
@@ -265,11 +297,16 @@ fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
             path: path.to_owned(),
         });
     }
+    Ok(shards)
+}
+
+fn map_folder(path: &Path) -> Result<MmapedSafetensors> {
+    let shards = shards(path)?;
     // SAFETY: the mapping is read while weights are copied out of it at load time; a model file that
     // another program truncates in that moment ends the process, as with every mapped file.
     unsafe { MmapedSafetensors::multi(&shards) }.map_err(|source| Error::WeightFile {
         path: path.to_owned(),
-        source: Box::new(source),
+        source: Box::new(plain(source)),
     })
 }
 
@@ -283,7 +320,7 @@ fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
     file.rewind().map_err(read)?;
     let unreadable = |source| Error::WeightFile {
         path: path.to_owned(),
-        source: Box::new(source),
+        source: Box::new(plain(source)),
     };
     let content = gguf_file::Content::read(&mut BufReader::new(&mut file)).map_err(unreadable)?;
     let embedding = content.tensor_infos.get("token_embd.weight");

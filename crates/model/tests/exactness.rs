@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor, Var};
 use mem_model::cache::KvCache;
@@ -439,6 +439,85 @@ fn damaged_and_missing_files_are_errors() {
         Weights::open(&gguf, &Device::Cpu, Compute::F32),
         Err(Error::WeightFile { .. })
     ));
+}
+
+/// An adapter with one part of its files changed, as `load` sees it.
+fn changed_adapter(change: impl Fn(&Path)) -> String {
+    let out = tempfile::tempdir().unwrap();
+    for file in ["adapter_config.json", "adapter_model.safetensors"] {
+        let file = folder("tiny-qwen2").join("adapter").join(file);
+        std::fs::copy(&file, out.path().join(file.file_name().unwrap())).unwrap();
+    }
+    change(out.path());
+    adapter::load(out.path(), &Device::Cpu)
+        .err()
+        .map_or_else(String::new, |error| error.to_string())
+}
+
+#[test]
+fn adapter_tensors_of_integers_are_refused_by_name() {
+    let message = changed_adapter(|folder| {
+        let path = folder.join("adapter_model.safetensors");
+        let bytes = std::fs::read(&path).unwrap();
+        let length = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        // As many bytes, so that the header stays as long as it says.
+        let header = String::from_utf8(bytes[..length].to_vec()[8..].to_vec()).unwrap();
+        let header = header.replacen("\"F32\"", "\"I32\"", 1);
+        let changed = [&bytes[..8], header.as_bytes(), &bytes[length..]].concat();
+        std::fs::write(path, changed).unwrap();
+    });
+    assert!(
+        message.contains("lora_") && message.contains("stored as I32"),
+        "{message}"
+    );
+}
+
+#[test]
+fn what_changes_an_adapters_computation_is_refused_by_name() {
+    let with = |key: &str, value: serde_json::Value| {
+        changed_adapter(|folder| {
+            let path = folder.join("adapter_config.json");
+            let text = std::fs::read(&path).unwrap();
+            let mut config: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            config[key] = value.clone();
+            std::fs::write(path, config.to_string()).unwrap();
+        })
+    };
+    for (key, value) in [
+        ("layers_to_transform", serde_json::json!([0])),
+        ("layers_to_transform", serde_json::json!(0)),
+        ("layers_pattern", serde_json::json!("layers")),
+        ("rank_pattern", serde_json::json!({"q_proj": 8})),
+        ("alpha_pattern", serde_json::json!({"q_proj": 8})),
+        ("exclude_modules", serde_json::json!(["v_proj"])),
+        ("modules_to_save", serde_json::json!(["lm_head"])),
+        ("lora_bias", serde_json::json!(true)),
+        ("layer_replication", serde_json::json!([[0, 2]])),
+    ] {
+        let message = with(key, value);
+        assert!(message.contains(&format!("`{key}`")), "{key}: {message}");
+        for unset in [
+            serde_json::Value::Null,
+            serde_json::json!([]),
+            serde_json::json!({}),
+        ] {
+            assert_eq!(with(key, unset), "", "{key}");
+        }
+    }
+    let message = with("init_lora_weights", serde_json::json!("pissa_niter_4"));
+    assert!(message.contains("`pissa_niter_4`"), "{message}");
+    assert_eq!(with("init_lora_weights", serde_json::json!("gaussian")), "");
+}
+
+#[test]
+fn a_damaged_adapter_is_not_the_model() {
+    let message = changed_adapter(|folder| {
+        std::fs::write(folder.join("adapter_config.json"), "{\"peft_type\": ").unwrap();
+    });
+    assert!(
+        message.contains("copy the adapter again, or train it again"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mem_model::error::{Error, Result};
 use mem_model::linear::Pass;
 use mem_model::matrix::Compute;
 use mem_model::qwen::Model;
-use mem_model::weights::Weights;
+use mem_model::weights::{Weights, is_quantised};
 
 fn fixture() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny-qwen2")
@@ -110,6 +110,17 @@ fn a_gguf_equals_the_folder_it_was_made_from() {
         logits(&load(&path).unwrap(), &ids),
         logits(&load(&fixture()).unwrap(), &ids)
     );
+}
+
+#[test]
+fn quantised_files_are_told_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    write(&path, &tensors(), GgmlDType::F16);
+    assert!(!is_quantised(&path).unwrap());
+    write(&path, &tensors(), GgmlDType::Q8_0);
+    assert!(is_quantised(&path).unwrap());
+    assert!(!is_quantised(&fixture()).unwrap());
 }
 
 /// Few rows and many take different ways through quantised weights.
@@ -212,8 +223,26 @@ fn sizes_no_model_has_are_refused() {
         std::fs::write(folder.path().join("config.json"), changed.to_string()).unwrap();
         let error = load(folder.path()).err();
         assert!(
-            matches!(error, Some(Error::Unsupported { .. })),
+            matches!(error, Some(Error::Unsupported { .. } | Error::Sizes { .. })),
             "{key}: {error:?}"
         );
     }
+    let said = |key: &str, value: u32| {
+        let mut changed = config.clone();
+        changed[key] = value.into();
+        std::fs::write(folder.path().join("config.json"), changed.to_string()).unwrap();
+        load(folder.path()).err().unwrap().to_string()
+    };
+    let message = said("num_key_value_heads", 3);
+    assert!(
+        message.ends_with(
+            "4 attention heads cannot share 3 key and value heads evenly; it may be damaged, fetch the model again"
+        ),
+        "{message}"
+    );
+    let message = said("hidden_size", 0);
+    assert!(
+        message.contains("its hidden size is 0, it must be"),
+        "{message}"
+    );
 }

@@ -95,13 +95,18 @@ impl LongTextCut {
         whole_if_no_parts: true,
     };
 
+    /// Whether [`Self::apply`] shortens `text`.
+    pub fn shortens(&self, text: &str) -> bool {
+        let no_parts = self.head + self.middle + self.tail == 0;
+        text.chars().count() > self.threshold && !(no_parts && self.whole_if_no_parts)
+    }
+
     /// Shortens `text` if it is longer than the threshold: head, middle and tail joined by `\n...\n`.
     pub fn apply(&self, text: &str) -> String {
-        let length = text.chars().count();
-        let no_parts = self.head + self.middle + self.tail == 0;
-        if length <= self.threshold || (no_parts && self.whole_if_no_parts) {
+        if !self.shortens(text) {
             return text.to_owned();
         }
+        let length = text.chars().count();
         let part = |start: usize, count: usize| -> String {
             text.chars().skip(start).take(count).collect()
         };
@@ -330,6 +335,13 @@ fn message(place: &Place<'_>, global_index: usize, captions: bool) -> Message {
         }),
         text,
     }
+}
+
+/// How many messages of `transcript` [`windows`] shortens, each counted once.
+pub fn shortened(transcript: &Transcript) -> usize {
+    message_places(transcript)
+        .filter(|place| LongTextCut::DEFAULT.shortens(&place.turn.text))
+        .count()
 }
 
 /// Cuts `transcript` into windows. No message is dropped; only user turns count in transcripts of kind assistant.

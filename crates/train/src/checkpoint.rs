@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
-use mem_model::adapter::{save_tensors, write_beside};
-use mem_model::error::Cause;
+use candle_core::{DType, Device, Tensor};
+use mem_model::adapter::{self, save_tensors, write_beside};
+use mem_model::error::{Cause, plain};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -25,6 +25,16 @@ pub struct State {
     pub recipe: String,
     /// [`crate::examples::Examples::fingerprint`]
     pub data: String,
+    /// [`crate::base::fingerprint`] of the base model.
+    pub weights: String,
+    /// Type of the products, as `--dtype` takes it.
+    pub compute: String,
+    /// Where they are computed, as `--device` takes it.
+    pub device: String,
+    /// Dev loss before the first step, nats.
+    pub dev_loss_before: f64,
+    /// Latest dev loss.
+    pub dev_loss: f64,
 }
 
 /// A checkpoint in memory.
@@ -77,7 +87,7 @@ impl Checkpoint {
     /// The checkpoint of the run folder `output`, if there is one.
     ///
     /// # Errors
-    /// When it is damaged.
+    /// When it is damaged, or an earlier version wrote it.
     pub fn load(output: &Path, device: &Device) -> Result<Option<Self>> {
         let [current, _, old] = folders(output);
         // Killed between the two renames, a run leaves only the old folder, which is complete.
@@ -89,11 +99,24 @@ impl Checkpoint {
             source,
         };
         let state = std::fs::read(folder.join(STATE)).map_err(|e| damaged(STATE, e.into()))?;
-        let state = serde_json::from_slice(&state).map_err(|e| damaged(STATE, e.into()))?;
+        let state: serde_json::Value =
+            serde_json::from_slice(&state).map_err(|e| damaged(STATE, e.into()))?;
+        if state.get("step").is_some() && state.get("weights").is_none() {
+            let problem = "an earlier version wrote it, which did not note the model's weights";
+            return Err(damaged(STATE, problem.into()));
+        }
+        let state = serde_json::from_value(state).map_err(|e| damaged(STATE, e.into()))?;
         let tensors = |file: &str| -> Result<BTreeMap<String, Tensor>> {
-            let loaded = candle_core::safetensors::load(folder.join(file), device);
-            let loaded = loaded.map_err(|e| damaged(file, e.into()))?;
-            Ok(loaded.into_iter().collect())
+            let loaded = candle_core::safetensors::load(folder.join(file), &Device::Cpu);
+            let loaded = loaded.map_err(|e| damaged(file, plain(e).into()))?;
+            let usable = |(name, tensor): (String, Tensor)| {
+                if tensor.dtype() != DType::F32 || !adapter::is_finite(&tensor, 1.0)? {
+                    let problem = format!("tensor `{name}` holds values that are no numbers");
+                    return Err(damaged(file, problem.into()));
+                }
+                Ok((name, tensor.to_device(device)?))
+            };
+            loaded.into_iter().map(usable).collect()
         };
         Ok(Some(Self {
             state,

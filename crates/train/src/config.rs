@@ -231,8 +231,10 @@ impl TrainSettings {
         let norm = self.clip_norm;
         bound(norm > 0.0, "train.clip_norm", &norm, "above 0")?;
         let decay = self.weight_decay;
-        let holds = decay >= 0.0 && decay.is_finite();
-        bound(holds, "train.weight_decay", &decay, "0 or a number above")?;
+        // A step takes that share off every weight; more than all of it turns signs.
+        let holds = decay >= 0.0 && decay * rate <= 1.0;
+        let range = "0 or a number above, and at most 1 / `train.learning_rate`";
+        bound(holds, "train.weight_decay", &decay, range)?;
         let share = self.min_rate_share;
         let holds = (0.0..=1.0).contains(&share);
         bound(holds, "train.min_rate_share", &share, "between 0 and 1")

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use mem_model::error::Cause;
+use mem_model::error::{Cause, plain};
 
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -90,13 +90,24 @@ pub enum Error {
         /// Its value.
         value: f64,
     },
+    /// A loss is no number although nothing was learned yet.
+    #[error(
+        "the {what} is {value} before anything was learned: the model is damaged; check it with `memtrain models \
+         verify`, or fetch it again"
+    )]
+    DamagedModel {
+        /// What was computed.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// A variable got no gradient: the graph is cut somewhere.
     #[error(
         "adapter tensor `{0}` has no gradient; this is a defect of the program, please report it"
     )]
     NoGradient(String),
     /// A run folder that belongs to another run.
-    #[error("`{}` holds a checkpoint of another run ({difference}); choose another `output`, or delete it", path.display())]
+    #[error("`{}` holds a checkpoint of another run ({difference}); run it as before, choose another `output`, or delete it", path.display())]
     OtherRun {
         /// The checkpoint.
         path: PathBuf,
@@ -116,5 +127,11 @@ pub enum Error {
     Model(#[from] mem_model::error::Error),
     /// The backend failed.
     #[error("the computation failed")]
-    Compute(#[from] candle_core::Error),
+    Compute(#[source] candle_core::Error),
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Compute(plain(error))
+    }
 }

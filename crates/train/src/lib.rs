@@ -1,5 +1,6 @@
 //! LoRA supervised fine-tuning of a [`mem_model`] model on labelled scenarios.
 
+pub mod base;
 pub mod checkpoint;
 pub mod config;
 pub mod error;

@@ -16,6 +16,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use crate::base::Base;
 use crate::checkpoint::{Checkpoint, OPTIMISER, State};
 use crate::config::Recipe;
 use crate::error::{Error, Result};
@@ -90,7 +91,7 @@ struct Inputs<'a> {
     examples_sha256: &'a str,
 }
 
-/// Fine-tunes `model`, called `base_model` in the adapter's card. The recipe's output folder gets the settings
+/// Fine-tunes `model`, which is `base`. The recipe's output folder gets the settings
 /// (`recipe.toml`) and [`INPUTS`] before the first step, [`METRICS`] and checkpoints during the run, and a PEFT adapter
 /// folder `adapter` at its end. A checkpoint there is continued: the run ends with the same bytes as one that was never
 /// interrupted.
@@ -101,7 +102,7 @@ struct Inputs<'a> {
 /// When the output cannot be written, holds another run, the loss stops being a number, or the backend fails.
 pub fn run(
     mut model: Model,
-    base_model: &str,
+    base: &Base,
     recipe: &Recipe,
     examples: &Examples,
     interrupted: &AtomicBool,
@@ -113,11 +114,20 @@ pub fn run(
         path: output.clone(),
         source,
     })?;
-    let config = recipe.adapter(base_model);
+    let config = recipe.adapter(&base.name);
     let state = State {
         step: 0,
-        recipe: identity(recipe, base_model)?,
+        recipe: identity(recipe, &base.name)?,
         data: examples.fingerprint(),
+        weights: base.weights.clone(),
+        compute: format!("{:?}", base.compute).to_lowercase(),
+        device: match model.device().is_cpu() {
+            true => "cpu",
+            false => "cuda",
+        }
+        .to_owned(),
+        dev_loss_before: f64::NAN,
+        dev_loss: f64::NAN,
     };
     let resumed = Checkpoint::load(output, model.device())?;
     if let Some(checkpoint) = &resumed {
@@ -125,7 +135,7 @@ pub fn run(
     }
     adapter::write_beside(&output.join("recipe.toml"), recipe.to_toml()?.as_bytes())?;
     let inputs = Inputs {
-        base_model,
+        base_model: &base.name,
         examples_sha256: &state.data,
     };
     write_json(&output.join(INPUTS), &inputs)?;
@@ -137,6 +147,9 @@ pub fn run(
     let vars = attach_trainable(&mut model, &config, &tensors)?;
     let mut optimiser = AdamW::new(AdamWSettings::with_decay(settings.weight_decay), &vars)?;
     let start = resumed.as_ref().map_or(0, |c| c.state.step);
+    let dev_losses = resumed
+        .as_ref()
+        .map(|c| (c.state.dev_loss_before, c.state.dev_loss));
     if let Some(checkpoint) = resumed
         && !optimiser.restore(start, checkpoint.optimiser)
     {
@@ -145,7 +158,7 @@ pub fn run(
             source: "its tensors do not fit the adapter".into(),
         });
     }
-    let mut metrics = Metrics::open(output, start)?;
+    let mut metrics = Metrics::open(output, start, dev_losses)?;
     let dev = spread(&examples.dev, settings.eval_examples);
     let schedule = Schedule {
         peak: settings.learning_rate,
@@ -170,8 +183,11 @@ pub fn run(
         let stop = !last && interrupted.load(Ordering::Relaxed);
         if last || stop || due(step, settings.checkpoint_every) {
             let adapter = detached(&vars);
+            let (dev_loss_before, dev_loss) = metrics.dev_losses;
             let state = State {
                 step,
+                dev_loss_before,
+                dev_loss,
                 ..state.clone()
             };
             Checkpoint {
@@ -188,9 +204,10 @@ pub fn run(
     }
     let folder = output.join("adapter");
     save_adapter(&folder, &config, &recipe.tuning(), &detached(&vars))?;
+    let (dev_loss_before, dev_loss_after) = metrics.dev_losses;
     Ok(Some(Outcome {
-        dev_loss_before: metrics.first_eval,
-        dev_loss_after: metrics.last_eval,
+        dev_loss_before,
+        dev_loss_after,
         adapter: folder,
     }))
 }
@@ -242,7 +259,7 @@ fn train_step(
         accumulate(model, vars, part, &mut sums)?;
     }
     let count = sums.supervised_tokens.max(1) as f64;
-    let loss = finite("loss", sums.loss / count, step)?;
+    let loss = finite(LOSS, sums.loss / count, step)?;
     if let Some(name) = vars.keys().find(|name| !sums.gradients.contains_key(*name)) {
         return Err(Error::NoGradient(name.clone()));
     }
@@ -282,12 +299,19 @@ fn measure(model: &Model, dev: &[&Encoded], max_tokens: usize, step: usize) -> R
     })
 }
 
+/// What [`finite`] calls the loss of a step.
+const LOSS: &str = "loss";
+
 fn finite(what: &'static str, value: f64, step: usize) -> Result<f64> {
     if value.is_finite() {
-        Ok(value)
-    } else {
-        Err(Error::Diverged { step, what, value })
+        return Ok(value);
     }
+    // Steps count from 1, and the loss of the first is taken before anything moves.
+    let untrained = step == 0 || (step == 1 && what == LOSS);
+    Err(match untrained {
+        true => Error::DamagedModel { what, value },
+        false => Error::Diverged { step, what, value },
+    })
 }
 
 /// Consecutive examples of at most `max_tokens` together.
@@ -356,20 +380,35 @@ fn identity(recipe: &Recipe, base_model: &str) -> Result<String> {
 }
 
 fn check_same_run(output: &Path, found: &State, expected: &State) -> Result<()> {
-    let difference = if found.data != expected.data {
-        "its examples differ".to_owned()
-    } else if found.recipe != expected.recipe {
-        let lines = found.recipe.lines().zip(expected.recipe.lines());
-        let changed = lines
-            .filter(|(a, b)| a != b)
-            .map(|(a, b)| format!("`{a}` is now `{b}`"));
-        changed.collect::<Vec<_>>().join(", ")
-    } else {
+    let mut differences = Vec::new();
+    if found.weights != expected.weights {
+        differences.push("the model's weights are others".to_owned());
+    }
+    for (flag, was, is) in [
+        ("--dtype", &found.compute, &expected.compute),
+        ("--device", &found.device, &expected.device),
+    ] {
+        if was != is {
+            differences.push(format!("`{flag} {was}` is now `{flag} {is}`"));
+        }
+    }
+    if found.data != expected.data {
+        differences.push("its examples differ".to_owned());
+    }
+    let lines = found.recipe.lines().zip(expected.recipe.lines());
+    let changed = lines
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| format!("`{a}` is now `{b}`"));
+    differences.extend(changed);
+    if found.recipe.lines().count() != expected.recipe.lines().count() {
+        differences.push("its recipe has other settings".to_owned());
+    }
+    if differences.is_empty() {
         return Ok(());
-    };
+    }
     Err(Error::OtherRun {
         path: output.join("checkpoint"),
-        difference,
+        difference: differences.join(", "),
     })
 }
 
@@ -399,16 +438,16 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 struct Metrics {
     path: PathBuf,
     file: std::fs::File,
-    first_eval: f64,
-    last_eval: f64,
+    /// Dev loss before the first step and the latest; NaN before there is one.
+    dev_losses: (f64, f64),
 }
 
 impl Metrics {
-    /// Keeps the lines of the steps that a resumed run has behind it.
-    fn open(output: &Path, start: usize) -> Result<Self> {
+    /// Keeps the lines of the steps that a resumed run has behind it. The dev losses come from its checkpoint: after a
+    /// kill lines may be missing.
+    fn open(output: &Path, start: usize, dev_losses: Option<(f64, f64)>) -> Result<Self> {
         let path = output.join(METRICS);
         let mut kept = Vec::new();
-        let (mut first_eval, mut last_eval) = (f64::NAN, f64::NAN);
         if start > 0 {
             let text = match std::fs::read_to_string(&path) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -426,14 +465,6 @@ impl Metrics {
                 {
                     continue;
                 }
-                if value["event"] == "eval" {
-                    last_eval = value["loss"].as_f64().unwrap_or(f64::NAN);
-                    first_eval = if first_eval.is_nan() {
-                        last_eval
-                    } else {
-                        first_eval
-                    };
-                }
                 kept.extend_from_slice(line.as_bytes());
                 kept.push(b'\n');
             }
@@ -449,19 +480,17 @@ impl Metrics {
         Ok(Self {
             path,
             file,
-            first_eval,
-            last_eval,
+            dev_losses: dev_losses.unwrap_or((f64::NAN, f64::NAN)),
         })
     }
 
     fn record(&mut self, event: &Event, observe: &mut dyn FnMut(&Event)) -> Result<()> {
         if let Event::Eval { loss, .. } = event {
-            self.last_eval = *loss;
-            self.first_eval = if self.first_eval.is_nan() {
-                *loss
-            } else {
-                self.first_eval
-            };
+            let (before, latest) = &mut self.dev_losses;
+            *latest = *loss;
+            if before.is_nan() {
+                *before = *loss;
+            }
         }
         let mut write = || {
             let mut line = serde_json::to_vec(event)?;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mem_model::generate::{DeviceKind, load};
 use mem_model::matrix::Compute;
+use mem_train::base::{Base, fingerprint};
 use mem_train::config::Recipe;
 use mem_train::error::Error;
 use mem_train::examples::Examples;
@@ -71,12 +72,22 @@ fn run_until(
     interrupted: &AtomicBool,
     observe: &mut dyn FnMut(&Event),
 ) -> Result<Option<Outcome>, Error> {
-    let (model, encoder) = load(
-        &root().join("crates/model/tests/fixtures/tiny-qwen2"),
-        DeviceKind::Cpu,
-        Compute::F32,
-    )
-    .unwrap();
+    run_on(&tiny(), Compute::F32, recipe, interrupted, observe)
+}
+
+fn tiny() -> PathBuf {
+    root().join("crates/model/tests/fixtures/tiny-qwen2")
+}
+
+/// Tunes the model at `path`, whatever it is, under the name `tiny`. What is computed is f32, whatever `compute` says.
+fn run_on(
+    path: &Path,
+    compute: Compute,
+    recipe: &Recipe,
+    interrupted: &AtomicBool,
+    observe: &mut dyn FnMut(&Event),
+) -> Result<Option<Outcome>, Error> {
+    let (model, encoder) = load(path, DeviceKind::Cpu, Compute::F32).unwrap();
     let examples = Examples::read(
         &recipe.data,
         &recipe.tuning(),
@@ -84,7 +95,30 @@ fn run_until(
         recipe.train.max_tokens,
     )?;
     assert!(examples.faults.is_empty());
-    sft::run(model, "tiny", recipe, &examples, interrupted, observe)
+    let base = Base {
+        name: "tiny".to_owned(),
+        weights: fingerprint(path)?,
+        compute,
+    };
+    sft::run(model, &base, recipe, &examples, interrupted, observe)
+}
+
+/// The tiny model in `folder`, with the first value of the tensor `name` replaced.
+fn changed(folder: &Path, name: &str, value: f32) {
+    for file in std::fs::read_dir(tiny()).unwrap() {
+        let file = file.unwrap().path();
+        if file.is_file() {
+            std::fs::copy(&file, folder.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let path = folder.join("model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    assert_eq!(header[name]["dtype"], "F32");
+    let start = header[name]["data_offsets"][0].as_u64().unwrap() as usize + 8 + length;
+    bytes[start..start + 4].copy_from_slice(&value.to_le_bytes());
+    std::fs::write(path, bytes).unwrap();
 }
 
 fn adapter(recipe: &Recipe) -> Vec<Vec<u8>> {
@@ -193,6 +227,108 @@ fn another_recipe_does_not_continue_a_checkpoint() {
     assert!(kept.contains("learning_rate = 0.005"), "{kept}");
 }
 
+#[test]
+fn another_model_or_type_does_not_continue_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &["train.steps=1"]);
+    run(&recipe, &mut |_| {}).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    changed(other.path(), "model.norm.weight", 0.5);
+    let refusal = |path: &Path, compute| {
+        let never = AtomicBool::new(false);
+        let error = run_on(path, compute, &recipe, &never, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, Error::OtherRun { .. }), "{error}");
+        error.to_string()
+    };
+    let message = refusal(other.path(), Compute::F32);
+    assert!(
+        message.contains("the model's weights are others"),
+        "{message}"
+    );
+    let message = refusal(&tiny(), Compute::Bf16);
+    assert!(
+        message.contains("`--dtype f32` is now `--dtype bf16`"),
+        "{message}"
+    );
+    // Before the weights were noted, a state had three fields.
+    let path = recipe.output.join("checkpoint/state.json");
+    let text = std::fs::read(&path).unwrap();
+    let mut state: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let fields = state.as_object_mut().unwrap();
+    fields.retain(|key, _| ["step", "recipe", "data"].contains(&key.as_str()));
+    std::fs::write(&path, state.to_string()).unwrap();
+    let error = run(&recipe, &mut |_| {}).unwrap_err();
+    let Error::Checkpoint { source, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(source.to_string().contains("earlier version"), "{source}");
+}
+
+/// The figures at the end do not depend on the log, which a kill or a person may have cut.
+#[test]
+fn the_first_dev_loss_outlives_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &[]);
+    let interrupted = AtomicBool::new(false);
+    let mut before = None;
+    let outcome = run_until(&recipe, &interrupted, &mut |event| match event {
+        Event::Eval { step: 0, loss, .. } => before = Some(*loss),
+        Event::Step { step: 4, .. } => interrupted.store(true, Ordering::Relaxed),
+        _ => {}
+    });
+    assert!(outcome.unwrap().is_none());
+    let metrics = recipe.output.join(sft::METRICS);
+    std::fs::remove_file(&metrics).unwrap();
+    let whole = run(&recipe, &mut |_| {}).unwrap();
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+    close(whole.dev_loss_before, before.unwrap());
+    std::fs::write(&metrics, "{\"event\":\"eval\",\"step\":0,\"lo").unwrap();
+    let again = run(&recipe, &mut |event| panic!("{event:?}")).unwrap();
+    close(again.dev_loss_before, before.unwrap());
+    close(again.dev_loss_after, whole.dev_loss_after);
+}
+
+#[test]
+fn a_damaged_model_is_not_blamed_on_the_rate() {
+    let (folder, model) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let recipe = recipe(folder.path(), &[]);
+    changed(model.path(), "model.norm.weight", f32::NAN);
+    let never = AtomicBool::new(false);
+    let error = run_on(model.path(), Compute::F32, &recipe, &never, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, Error::DamagedModel { .. }), "{error}");
+    assert!(
+        error.to_string().contains("`memtrain models verify`"),
+        "{error}"
+    );
+    assert!(!recipe.output.join("checkpoint").exists());
+}
+
+#[test]
+fn a_checkpoint_with_values_that_are_no_numbers_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), &["train.steps=1"]);
+    for file in ["adapter.safetensors", "optimiser.safetensors"] {
+        let checkpoint = recipe.output.join("checkpoint");
+        let _ = std::fs::remove_dir_all(&checkpoint);
+        run(&recipe, &mut |_| {}).unwrap();
+        let path = checkpoint.join(file);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let last = bytes.len() - 4;
+        bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let error = run(&recipe, &mut |_| {}).unwrap_err();
+        let Error::Checkpoint {
+            path: named,
+            source,
+        } = &error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(*named, path);
+        assert!(source.to_string().contains("no numbers"), "{source}");
+    }
+}
+
 /// A rate that throws the weights out of range ends the run before the broken step is saved.
 #[test]
 fn a_diverged_run_leaves_no_adapter() {
@@ -265,6 +401,8 @@ fn settings_are_closed_checked_and_replaceable() {
         "lora.alpha=0",
         "train.learning_rate=inf",
         "train.weight_decay=inf",
+        // Times the rate of 5e-3 it would take more than all of a weight.
+        "train.weight_decay=201",
         "train.clip_norm=nan",
         "train.steps=9223372036854775807",
         "train",

@@ -4,14 +4,15 @@
 
 use std::{
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, value_parser};
 use mem_cli::{
-    device::MachineArgs,
+    begin,
+    device::{Device, Dtype, MachineArgs},
     exit_code,
     extract::{
         self, Output, Problems, Summary,
@@ -23,6 +24,8 @@ use mem_cli::{
 };
 use mem_model::adapter::read_config;
 use mem_model::generate::{LoadOptions, LocalGenerator, load_encoder};
+use mem_model::matrix::Compute;
+use mem_model::weights::is_quantised;
 use mem_schema::generator::ChatMessage;
 
 const AFTER_HELP: &str = "\
@@ -75,6 +78,7 @@ enum Command {
 const MOST_ROWS: i64 = 1024;
 
 fn main() -> ExitCode {
+    begin();
     let arguments = Arguments::parse();
     // SAFETY: nothing else runs yet.
     unsafe { arguments.machine.limit_threads() };
@@ -132,7 +136,11 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         compute,
         rows: arguments.rows.map(usize::from),
     };
-    let load = || Ok(LocalGenerator::load(&options)?);
+    let load = || {
+        let generator = LocalGenerator::load(&options)?;
+        warn_without_integers(arguments.machine, &options.model)?;
+        Ok(generator)
+    };
     let summary = job.run(load, interrupt::listen(), &mut io::stdout().lock())?;
     print_summary(&summary, arguments)?;
     Ok(ExitCode::from(summary.exit_code()))
@@ -167,6 +175,22 @@ fn choose_model(input: &InputArgs) -> anyhow::Result<PathBuf> {
         say!("warning: the adapter was trained on `{base}`, the model is `{name}`");
     }
     Ok(path)
+}
+
+/// `--dtype int8` multiplies quantised weights in integers; a model that has none is computed in floats, which is seldom
+/// what was meant.
+fn warn_without_integers(machine: MachineArgs, model: &Path) -> anyhow::Result<()> {
+    if machine.dtype != Some(Dtype::Int8) || machine.device != Device::Cpu {
+        return Ok(());
+    }
+    if !is_quantised(model)? {
+        let float = format!("{:?}", Compute::fastest_float()).to_lowercase();
+        say!(
+            "warning: `--dtype int8` needs a quantised GGUF, `{}` is none: it is computed in {float}",
+            model.display()
+        );
+    }
+    Ok(())
 }
 
 fn print_summary(summary: &Summary, arguments: &Arguments) -> anyhow::Result<()> {

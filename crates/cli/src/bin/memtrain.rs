@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mem_cli::{exit_code, models, sft};
+use mem_cli::{begin, exit_code, models, sft};
 
 /// Fetch language models and fine-tune them to extract memories
 #[derive(Parser)]
@@ -22,6 +22,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    begin();
     exit_code(match Arguments::parse().command {
         Command::Models(arguments) => models::run(arguments),
         Command::Sft(arguments) => sft::run(arguments),

@@ -7,7 +7,10 @@ use std::{
     time::Instant,
 };
 
-use mem_schema::{generator::Generator, window::Window};
+use mem_schema::{
+    generator::Generator,
+    window::{Window, shortened},
+};
 
 use crate::memory::peak_bytes;
 
@@ -30,6 +33,7 @@ pub struct Job {
     pub(super) max_new_tokens: usize,
     pub(super) windows: Vec<Window>,
     problems: Problems,
+    messages_shortened: usize,
     pub(super) journal: Option<Journal>,
     fingerprint: Fingerprint,
     /// Outcomes by position in `windows`.
@@ -70,6 +74,7 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
         max_new_tokens: output_args.max_new_tokens,
         windows,
         problems: inputs.problems,
+        messages_shortened: inputs.transcripts.iter().map(shortened).sum(),
         journal,
         fingerprint,
         outcomes: BTreeMap::new(),
@@ -138,6 +143,7 @@ impl Job {
     fn summary(&self, resumed: usize) -> Summary {
         let mut summary = Summary {
             inputs_failed: self.problems.unreadable.clone(),
+            messages_shortened: self.messages_shortened,
             ..Summary::default()
         };
         summary.windows.total = self.windows.len();

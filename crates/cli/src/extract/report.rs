@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use mem_schema::{extraction::Drops, generator::Finish};
+use mem_schema::{extraction::Drops, generator::Finish, window::LongTextCut};
 use serde::Serialize;
 
 use super::{Outcome, inputs::Unreadable, progress::duration};
@@ -21,6 +21,8 @@ pub struct Summary {
     pub inputs_failed: Vec<Unreadable>,
     /// Transcripts with at least one window.
     pub transcripts: usize,
+    /// Messages that were shortened because they are too long for a window.
+    pub messages_shortened: usize,
     /// Windows by how they went.
     pub windows: Windows,
     /// Windows that failed, in input order.
@@ -169,6 +171,14 @@ impl fmt::Display for Summary {
         if let Some(bytes) = self.peak_memory_bytes {
             write!(f, ", at most {:.2} GB of memory", bytes as f64 / 1e9)?;
         }
+        if self.messages_shortened > 0 {
+            write!(
+                f,
+                "\nshortened: {} of more than {} characters, to beginning, middle and end",
+                count(self.messages_shortened, "message"),
+                LongTextCut::DEFAULT.threshold
+            )?;
+        }
         for FailedWindow {
             transcript,
             window,
@@ -230,6 +240,7 @@ mod tests {
       "journal": null,
       "inputs_failed": [],
       "transcripts": 0,
+      "messages_shortened": 0,
       "windows": {
         "total": 1,
         "done": 1,

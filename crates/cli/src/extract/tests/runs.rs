@@ -33,6 +33,25 @@ fn records_come_in_input_order_one_a_line() {
     assert_eq!(stdout, place.read("out.jsonl"));
 }
 
+/// A message that several windows show counts once, and one of exactly the threshold is whole.
+#[test]
+fn shortened_messages_are_counted() {
+    let place = Place::new();
+    let lines = [5, 8000, 8001, 5, 9000]
+        .map(|length| format!("[2024-03-04 18:20] Mina: {}\n", "x".repeat(length)));
+    fs::write(place.path("long.txt"), lines.concat()).unwrap();
+    let (summary, _) = place.run("long.txt", &Fake::default()).unwrap();
+    assert_eq!((summary.windows.total, summary.messages_shortened), (2, 2));
+    assert!(
+        summary.to_string().contains(
+            "\nshortened: 2 messages of more than 8000 characters, to beginning, middle and end"
+        ),
+        "{summary}"
+    );
+    let (summary, _) = place.run("ada.txt", &Fake::default()).unwrap();
+    assert!(!summary.to_string().contains("shortened"), "{summary}");
+}
+
 /// Standard output that counts its lines.
 struct Lines(std::rc::Rc<Cell<usize>>);
 
