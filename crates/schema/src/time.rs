@@ -2,4 +2,6 @@
 //!
 //! Nothing in [`value`], [`limit`] and [`zone`] knows a language, except the words that begin a recurrence.
 
+pub mod limit;
 pub mod value;
+pub mod zone;
