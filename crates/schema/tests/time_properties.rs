@@ -160,15 +160,16 @@ proptest! {
         if text.is_empty() || matches!(value, TimeValue::Recurrence(_)) {
             prop_assert!(TimeLimit::read(&text, Mode::Default).is_err());
         } else {
-            let meets = |limit: String, time: &str| {
-                TimeLimits::read([limit.as_str()], Mode::Default).score(time, "", TimeSource::Any).matched
+            let meets = |word: &str, time: &str| {
+                let limit = format!("{word}  {text} ");
+                let limits = TimeLimits::read([limit.as_str()], Mode::Default);
+                limits.score(time, "", TimeSource::Any).matched
             };
-            prop_assert!(meets(format!("on {text}"), &text));
-            prop_assert!(meets(format!("Around  {text} "), &text));
-            prop_assert!(!meets(format!("before {text}"), &text));
-            prop_assert!(!meets(format!("after {text}"), &text));
+            for (word, met) in [("", true), ("on", true), ("Around", true), ("before", false), ("after", false)] {
+                prop_assert_eq!(meets(word, &text), met, "{}", word);
+            }
             let other = other.to_string();
-            let sides = ["before", "on", "after"].map(|word| meets(format!("{word} {text}"), &other));
+            let sides = ["before", "on", "after"].map(|word| meets(word, &other));
             prop_assert!(sides.iter().filter(|side| **side).count() <= 1);
         }
     }

@@ -17,7 +17,7 @@ use crate::moment::Moment;
 
 /// A fixed offset from UTC or a place of the IANA time zone database.
 ///
-/// Its text is `+05:30`, or the name as the database spells it: `Asia/Seoul`.
+/// Its text is `+05:30`, `UTC`, or the name as the database spells it: `Asia/Seoul`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -310,7 +310,7 @@ mod tests {
             ("-03:30", "-03:30"),
             ("z", "UTC"),
             (" UTC ", "UTC"),
-            ("+00:00", "+00:00"),
+            ("+00:00", "UTC"),
         ] {
             assert_eq!(zone(given).to_string(), written, "{given}");
             assert_eq!(zone(written).to_string(), written, "{written}");
