@@ -1,6 +1,7 @@
 //! Time in memories: values and their normal forms, limits of a query, time zones.
 //!
-//! Nothing in [`value`], [`limit`] and [`zone`] knows a language, except the words that begin a recurrence.
+//! Of language, [`value`], [`limit`] and [`zone`] know only the words that begin a recurrence and the English ones of
+//! limits and bounds (`before`, `since`).
 
 pub mod limit;
 pub mod value;

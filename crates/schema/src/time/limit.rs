@@ -189,7 +189,7 @@ impl TimeSpan {
 impl TimeLimit {
     /// Reads a limit: `on|before|after|around TIME`, `between TIME and TIME` or a bare time, which means `on`.
     ///
-    /// Case does not matter. [`Mode::Compat`] does not know `A/B`, as the reference does not; where the reference
+    /// Case does not matter; a reversed `between` is kept. [`Mode::Compat`] does not know `A/B`, as the reference does not; where the reference
     /// aborts the query (month 13, year 0, `around` at an end of the calendar), it reads as by default.
     ///
     /// # Errors

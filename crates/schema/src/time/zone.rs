@@ -130,8 +130,8 @@ impl FromStr for Zone {
     }
 }
 
-/// The offset that `text` writes.
-fn offset(text: &str) -> Option<Offset> {
+/// The offset that `text` writes: `Z`, `+09:00`, `+0900` or `+09`, seconds too.
+pub(crate) fn offset(text: &str) -> Option<Offset> {
     let moment = format!("2000-01-01T00:00{text}");
     let pieces = Pieces::parse(&moment).ok()?;
     pieces
