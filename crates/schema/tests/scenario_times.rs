@@ -1,7 +1,5 @@
 //! The times of the scenarios that ship: labels have normal forms, limits of questions can be read.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::{fs, path::Path};
 
 use mem_schema::{
