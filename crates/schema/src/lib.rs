@@ -16,7 +16,7 @@ pub mod reply;
 pub mod reply_schema;
 pub mod scenario;
 pub mod target;
-pub mod time_form;
+pub mod time;
 pub mod transcript;
 pub mod tuning;
 pub mod window;

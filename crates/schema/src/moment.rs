@@ -9,7 +9,7 @@ use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A point of local time, with the offset from UTC where it is known. Never converted, never guessed.
+/// A point of local time, with the offset from UTC where it is known. Never guessed; [`crate::time::zone`] converts it.
 ///
 /// As text it is `2023-05-08T13:56:00[.500000][+09:00]`: six fraction digits only when they are not
 /// all zero (DimMem specification, section 3), the offset only when it is known.
@@ -49,12 +49,21 @@ impl Moment {
             return None;
         }
         let micros = (seconds * 1e6).round() as i64;
-        let timestamp = Timestamp::from_microsecond(micros).ok()?;
-        let local = Offset::UTC.to_datetime(timestamp);
-        Some(Self {
-            local,
-            offset: Some(Offset::UTC),
-        })
+        let instant = Timestamp::from_microsecond(micros).ok()?;
+        Some(Self::at_offset(instant, Offset::UTC))
+    }
+
+    /// The wall-clock time of an instant at an offset.
+    pub fn at_offset(instant: Timestamp, offset: Offset) -> Self {
+        Self {
+            local: offset.to_datetime(instant),
+            offset: Some(offset),
+        }
+    }
+
+    /// The instant; `None` when the offset is not known or dates do not reach so far.
+    pub fn instant(&self) -> Option<Timestamp> {
+        self.offset?.to_timestamp(self.local).ok()
     }
 
     /// The calendar day.
@@ -104,17 +113,19 @@ impl fmt::Display for Moment {
         if micros != 0 {
             write!(f, ".{micros:06}")?;
         }
-        if let Some(offset) = self.offset {
-            let minutes = offset.seconds() / 60;
-            let sign = if minutes < 0 { '-' } else { '+' };
-            write!(
-                f,
-                "{sign}{:02}:{:02}",
-                minutes.abs() / 60,
-                minutes.abs() % 60
-            )?;
-        }
-        Ok(())
+        self.offset.map_or(Ok(()), |offset| write_offset(offset, f))
+    }
+}
+
+/// Writes `±HH:MM`, and `:SS` too where the offset has seconds, as those of local mean time have.
+pub(crate) fn write_offset(offset: Offset, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let seconds = offset.seconds();
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let seconds = seconds.abs();
+    write!(f, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60)?;
+    match seconds % 60 {
+        0 => Ok(()),
+        rest => write!(f, ":{rest:02}"),
     }
 }
 
@@ -183,6 +194,8 @@ mod tests {
                 "2023-05-08T13:56:00.250000-03:30",
             ),
             ("2023-05-08T13:56:00Z", "2023-05-08T13:56:00+00:00"),
+            ("1900-01-01T12:00+08:27:52", "1900-01-01T12:00:00+08:27:52"),
+            ("1880-01-01T12:00-00:00:36", "1880-01-01T12:00:00-00:00:36"),
         ] {
             assert_eq!(parse(given).to_string(), written, "{given}");
             assert_eq!(parse(written), parse(given), "{written}");

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use crate::{
     clean::{Mode, clean, trim},
     reply::read_object,
+    time::limit::TimeLimits,
 };
 
 /// A question taken apart for retrieval.
@@ -59,6 +60,12 @@ impl ParsedQuery {
             location: clean(inner("location"), mode),
             answer_dim: clean(outer("answer_dim"), mode).to_lowercase(),
         }
+    }
+
+    /// The limit that [`ParsedQuery::time`] sets. What cannot be read is among its
+    /// [`TimeLimits::unreadable`] ones and has to be told, since it is met by no record.
+    pub fn time_limits(&self, mode: Mode) -> TimeLimits {
+        TimeLimits::read([self.time.as_str()], mode)
     }
 
     /// Text for keyword search: the anchor, then the keywords.

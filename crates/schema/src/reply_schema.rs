@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{extraction::MEMORY_TYPES, labels::Label, time_form, window::Window};
+use crate::{extraction::MEMORY_TYPES, labels::Label, time::value, window::Window};
 
 /// Longest content, in characters that are not blanks.
 const CONTENT_CHARS: usize = 400;
@@ -34,7 +34,7 @@ pub fn reply_schema(window: &Window) -> Value {
     let extractable = numbers(window.extract_start());
     let dimension = object(json!({
         "memory_type": {"enum": MEMORY_TYPES},
-        "time": {"type": "string", "pattern": time_form::pattern()},
+        "time": {"type": "string", "pattern": value::pattern()},
         "location": text(0, LOCATION_CHARS),
         "reason": text(0, MOTIVE_CHARS),
         "purpose": text(0, MOTIVE_CHARS),
@@ -69,7 +69,7 @@ pub fn fits(label: &Label) -> bool {
     let dimension = &label.dimension;
     short(&label.content, 1, CONTENT_CHARS)
         && MEMORY_TYPES.contains(&dimension.memory_type.as_str())
-        && time_form::is_normal(&dimension.time)
+        && value::is_normal(&dimension.time)
         && short(&dimension.location, 0, LOCATION_CHARS)
         && short(&dimension.reason, 0, MOTIVE_CHARS)
         && short(&dimension.purpose, 0, MOTIVE_CHARS)

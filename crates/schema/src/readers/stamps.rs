@@ -3,10 +3,9 @@
 use std::sync::LazyLock;
 
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::Offset;
 use regex::{Captures, Regex};
 
-use crate::transcript::Moment;
+use crate::{time::zone, transcript::Moment};
 
 /// A number of seconds or milliseconds since 1970 as UTC. From 10^11 on (the year 5138 in seconds, 1973
 /// in milliseconds) it counts as milliseconds.
@@ -168,19 +167,7 @@ fn moment(found: &Captures<'_>) -> Option<Moment> {
     };
     let offset = match group("off") {
         None => None,
-        Some("Z") => Some(Offset::UTC),
-        Some(text) => {
-            let digits: i32 = text.replace(['+', '-', ':'], "").parse().ok()?;
-            let seconds = (digits / 100 * 60 + digits % 100) * 60;
-            Some(
-                Offset::from_seconds(if text.starts_with('-') {
-                    -seconds
-                } else {
-                    seconds
-                })
-                .ok()?,
-            )
-        }
+        Some(text) => Some(zone::offset(text)?),
     };
     Some(Moment {
         local: DateTime::from_parts(date, time),
