@@ -151,10 +151,6 @@ macro_rules! vector_code {
 
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        #[expect(
-            clippy::needless_range_loop,
-            reason = "one index runs over several arrays"
-        )]
         unsafe fn wide<const R: usize>(
             product: &Product<'_, Self>,
             a: *const Self,
