@@ -266,11 +266,11 @@ impl Packed<'_> {
         }
     }
 
-    /// The result, `[N, H, D]`.
-    pub(crate) fn forward(&self) -> Vec<f32> {
+    /// Writes the result into `y`, `[N, H, D]`.
+    pub(crate) fn forward(&self, y: &mut [f32]) {
+        assert_eq!(y.len(), self.q.len());
         let d = self.heads.d;
-        let mut y = vec![0f32; self.q.len()];
-        let out = SharedOut::over(&mut y);
+        let out = SharedOut::over(y);
         self.tasks(self.query_heads)
             .into_par_iter()
             .for_each(|(first, len, head)| {
@@ -288,7 +288,6 @@ impl Packed<'_> {
                     self.put(&part, (first + start, n), self.query_heads, head, &out);
                 }
             });
-        y
     }
 
     /// Copies `[n, D]` to head `head` of `n` tokens from `token` on in `[N, heads, D]`.
@@ -309,20 +308,22 @@ impl Packed<'_> {
         }
     }
 
-    /// Gradients of `q`, `k` and `v` from those (`dy`) of the result `y`.
+    /// Writes the gradients of `q`, `k` and `v` from those (`dy`) of the result `y`.
     ///
     /// With `P` the weights and `r_i = dy_i . y_i`: `dS = P * (dY V^T - r)`, `dQ = dS K`, `dK = dS^T Q`,
     /// `dV = P^T dY` (the recomputing form of Dao et al. 2022). One task a row and group of heads: the heads that
     /// share keys also share their gradient.
-    pub(crate) fn backward(&self, y: &[f32], dy: &[f32]) -> [Vec<f32>; 3] {
+    pub(crate) fn backward(&self, y: &[f32], dy: &[f32], [dq, dk, dv]: [&mut [f32]; 3]) {
+        assert_eq!(
+            [dq.len(), dk.len(), dv.len()],
+            [self.q.len(), self.k.len(), self.v.len()]
+        );
         let Heads { groups, d } = self.heads;
         let scale = 1.0 / (d as f32).sqrt();
-        let mut dq = vec![0f32; self.q.len()];
-        let (mut dk, mut dv) = (vec![0f32; self.k.len()], vec![0f32; self.v.len()]);
         let (oq, ok, ov) = (
-            SharedOut::over(&mut dq),
-            SharedOut::over(&mut dk),
-            SharedOut::over(&mut dv),
+            SharedOut::over(dq),
+            SharedOut::over(dk),
+            SharedOut::over(dv),
         );
         self.tasks(groups)
             .into_par_iter()
@@ -361,7 +362,6 @@ impl Packed<'_> {
                 self.put(&dk, (first, len), groups, group, &ok);
                 self.put(&dv, (first, len), groups, group, &ov);
             });
-        [dq, dk, dv]
     }
 }
 

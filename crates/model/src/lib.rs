@@ -2,6 +2,7 @@
 
 pub mod adapter;
 mod attention;
+mod buffer;
 pub mod cache;
 pub mod config;
 pub mod constraint;

@@ -6,6 +6,7 @@ use candle_core::backend::BackendStorage;
 use candle_core::quantized::QTensor;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, Result, Shape, Storage, Tensor};
 
+use crate::buffer::Buffer;
 use crate::host::{self, SharedOut};
 use crate::matrix::{Activations, Compute, HostMatrix, Values};
 use crate::panels::{self, Adapter};
@@ -305,7 +306,7 @@ impl Frozen {
                         m.backward(None, dy, out, false);
                     }))
                 })?;
-                Tensor::from_vec(dx, (dy.dim(0)?, m.cols()), dy.device())
+                Tensor::from_slice(&dx, (dy.dim(0)?, m.cols()), dy.device())
             }
             Store::Device(w) => dy.detach().contiguous()?.matmul(w),
             Store::DeviceQuantised(w) => {
@@ -345,23 +346,20 @@ pub(crate) fn padded_product(
     from: usize,
     to: usize,
     run: impl FnOnce(&Activations<'_>, &SharedOut<'_>),
-) -> Vec<f32> {
+) -> Buffer<f32> {
     let n = x.len() / from;
     let m = panels::padded(n);
-    let mut padded = Vec::new();
+    let padded;
     let x = match m == n {
         true => x,
         false => {
-            padded.reserve(m * from);
-            padded.extend_from_slice(x);
-            padded.resize(m * from, 0.0);
+            padded = Buffer::padded(x, m * from);
             &padded
         }
     };
-    let mut y = Vec::with_capacity(m * to);
-    run(&Activations::new(x), &SharedOut::new(&mut y));
-    // SAFETY: products write all outputs of all rows.
-    unsafe { y.set_len(n * to) };
+    let mut y = Buffer::new(m * to);
+    run(&Activations::new(x), &SharedOut::over(&mut y));
+    y.truncate(n * to);
     y
 }
 
@@ -383,7 +381,7 @@ impl CustomOp1 for Product {
         let y = padded_product(host::values(storage, layout)?, cols, rows, |x, out| {
             matrix.forward(None, x, out, false);
         });
-        Ok((CpuStorage::F32(y), (n, rows).into()))
+        Ok((CpuStorage::F32(y.to_vec()), (n, rows).into()))
     }
 
     fn cuda_fwd(&self, storage: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {

@@ -9,6 +9,8 @@ use std::cell::OnceCell;
 
 use half::{bf16, f16};
 
+#[cfg(feature = "onednn")]
+use crate::buffer::Buffer;
 use crate::expand;
 use crate::host::SharedOut;
 #[cfg(target_arch = "x86_64")]
@@ -228,7 +230,7 @@ impl HostMatrix {
 pub(crate) struct Activations<'a> {
     values: &'a [f32],
     #[cfg(feature = "onednn")]
-    rounded: OnceCell<Vec<bf16>>,
+    rounded: OnceCell<Buffer<bf16>>,
     #[cfg(target_arch = "x86_64")]
     groups_of_16: OnceCell<Vec<int8::Group<16>>>,
     #[cfg(target_arch = "x86_64")]
@@ -254,8 +256,7 @@ impl<'a> Activations<'a> {
 
     #[cfg(feature = "onednn")]
     fn bf16(&self) -> &[bf16] {
-        self.rounded
-            .get_or_init(|| panels::convert(self.values, self.values.len()))
+        self.rounded.get_or_init(|| panels::convert(self.values))
     }
 
     /// The product with a matrix in integers.

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use crate::buffer::Buffer;
 use crate::host::SharedOut;
 use crate::matrix::HostMatrix;
 use crate::product::{Operand, Panel};
@@ -37,11 +38,10 @@ pub(crate) fn padded(n: usize) -> usize {
     }
 }
 
-/// The values in the compute type, padded with zeroes.
-pub(crate) fn convert<T: Panel>(x: &[f32], padded_len: usize) -> Vec<T> {
-    let mut out = vec![T::default(); padded_len];
-    out[..x.len()]
-        .par_chunks_mut(GRAIN)
+/// The values in the compute type.
+pub(crate) fn convert<T: Panel>(x: &[f32]) -> Buffer<T> {
+    let mut out = Buffer::new(x.len());
+    out.par_chunks_mut(GRAIN)
         .zip(x.par_chunks(GRAIN))
         .for_each(|(out, x)| T::from_f32(x, out));
     out
@@ -114,19 +114,19 @@ pub(crate) fn update<T: Panel>(
 }
 
 /// An adapter's part of a forward product.
-struct Update<T> {
+struct Update<T: Panel> {
     /// `x A^T`, `[m, rank]`
     low: Vec<f32>,
     /// The same times the adapter's scale.
-    scaled: Vec<T>,
-    b: Vec<T>,
+    scaled: Buffer<T>,
+    b: Buffer<T>,
     rank: usize,
 }
 
 impl<T: Panel> Update<T> {
     fn new(adapter: Adapter<'_>, x: &[T], cols: usize) -> Self {
         let Adapter { a, b, rank, scale } = adapter;
-        let a = convert::<T>(a, a.len());
+        let a = convert::<T>(a);
         let low = thin(
             (x.len() / cols, rank, cols),
             Operand::new(x, cols),
@@ -134,7 +134,7 @@ impl<T: Panel> Update<T> {
         );
         Self {
             scaled: scaled::<T>(&low, scale),
-            b: convert::<T>(b, b.len()),
+            b: convert::<T>(b),
             low,
             rank,
         }
@@ -178,7 +178,7 @@ pub(crate) fn backward<T: Panel>(
     let (mut gradients, mut update) = (None, None);
     if let Some(Taped { adapter, x, low }) = taped {
         let Adapter { a, b, rank, scale } = adapter;
-        let b = convert::<T>(b, b.len());
+        let b = convert::<T>(b);
         // d(x A^T) = scale dy B
         let dlow = thin(
             (m, rank, rows),
@@ -197,7 +197,7 @@ pub(crate) fn backward<T: Panel>(
             Operand::new(x, cols),
         );
         gradients = Some([da, db]);
-        update = Some((dlow, convert::<T>(a, a.len()), rank));
+        update = Some((dlow, convert::<T>(a), rank));
     }
     panels(cols).for_each(|panel| {
         let width = panel.len();
@@ -228,9 +228,9 @@ pub(crate) fn backward<T: Panel>(
     gradients
 }
 
-fn scaled<T: Panel>(x: &[f32], scale: f32) -> Vec<T> {
+fn scaled<T: Panel>(x: &[f32], scale: f32) -> Buffer<T> {
     let x: Vec<f32> = x.iter().map(|x| x * scale).collect();
-    convert(&x, x.len())
+    convert(&x)
 }
 
 /// A product `[m, n]` of which one side is an adapter's rank: tasks take parts of the other.
@@ -310,25 +310,13 @@ mod tests {
 
     fn forward<T: Panel>(w: &HostMatrix, x: &[f32]) -> Vec<f32> {
         let mut y = vec![0.0; x.len() / w.cols() * w.rows()];
-        super::forward(
-            w,
-            None,
-            &convert::<T>(x, x.len()),
-            &SharedOut::over(&mut y),
-            false,
-        );
+        super::forward(w, None, &convert::<T>(x), &SharedOut::over(&mut y), false);
         y
     }
 
     fn backward<T: Panel>(w: &HostMatrix, dy: &[f32]) -> Vec<f32> {
         let mut dx = vec![0.0; dy.len() / w.rows() * w.cols()];
-        super::backward(
-            w,
-            None,
-            &convert::<T>(dy, dy.len()),
-            &SharedOut::over(&mut dx),
-            false,
-        );
+        super::backward(w, None, &convert::<T>(dy), &SharedOut::over(&mut dx), false);
         dx
     }
 

@@ -5,12 +5,13 @@ use std::cell::RefCell;
 #[cfg(feature = "onednn")]
 use half::bf16;
 
+use crate::buffer::Pooled;
 use crate::expand::Element;
 #[cfg(feature = "onednn")]
 use crate::onednn;
 
 /// A type that panels are multiplied in.
-pub(crate) trait Panel: Element {
+pub(crate) trait Panel: Element + Pooled {
     /// Calls `f` with a buffer of the thread's own, so that panels do not allocate.
     fn with_buffer<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
 

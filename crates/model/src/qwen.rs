@@ -137,6 +137,11 @@ enum Masks {
 }
 
 impl Packing {
+    /// Tokens of all rows.
+    fn tokens(&self) -> usize {
+        self.lens.iter().sum()
+    }
+
     /// The tables beside and of the type of `like`.
     fn tables(&self, like: &Tensor) -> Result<&Tables> {
         if let Some(tables) = self.tables.get() {

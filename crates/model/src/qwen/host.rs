@@ -79,7 +79,7 @@ impl Block {
         caches: &mut [&mut KvCache],
         b: &mut Buffers,
     ) -> Result<()> {
-        let n: usize = packing.lens.iter().sum();
+        let n = packing.tokens();
         let pass = packing.pass;
         self.norm_host(&self.input_norm, x, &mut b.normed)?;
         let input = Activations::new(&b.normed);

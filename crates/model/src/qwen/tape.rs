@@ -8,6 +8,7 @@ use candle_core::{Result, Tensor};
 
 use super::{Block, Model, Packing, Projection};
 use crate::attention::Packed;
+use crate::buffer::Buffer;
 use crate::cache::Heads;
 use crate::host;
 use crate::linear::Pass;
@@ -20,20 +21,20 @@ pub struct Tape {
     packing: Packing,
     /// Tokens with the padding of the products.
     m: usize,
-    blocks: Vec<(Vec<f32>, Option<Steps>)>,
+    blocks: Vec<(Buffer<f32>, Option<Steps>)>,
 }
 
 /// Values inside a block, `[m, width]` each.
 struct Steps {
     /// Queries and keys before their norm and rotation.
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
-    attended: Vec<f32>,
+    q: Buffer<f32>,
+    k: Buffer<f32>,
+    v: Buffer<f32>,
+    attended: Buffer<f32>,
     /// Between attention and feed-forward.
-    middle: Vec<f32>,
-    gate: Vec<f32>,
-    up: Vec<f32>,
+    middle: Buffer<f32>,
+    gate: Buffer<f32>,
+    up: Buffer<f32>,
     /// `x A^T` of each adapter.
     low: [Vec<f32>; 7],
 }
@@ -51,8 +52,7 @@ impl Model {
         let packing = self.packing(lens, &vec![0; lens.len()], Pass::Prefill);
         let m = panels::padded(n);
         let width = c.hidden_size;
-        let mut x = host::with_values(&self.embed(ids)?, |x| Ok(x.to_vec()))?;
-        x.resize(m * width, 0.0);
+        let mut x = host::with_values(&self.embed(ids)?, |x| Ok(Buffer::padded(x, m * width)))?;
         let heads = (2 * c.heads + 2 * c.kv_heads) * c.head_dim;
         let block_bytes = 4 * m * (heads + width + 2 * c.intermediate_size);
         let kept = memory / block_bytes.max(1);
@@ -63,9 +63,9 @@ impl Model {
             let keep = self.blocks.len() - layer <= kept;
             blocks.push((std::mem::replace(&mut x, y), keep.then_some(steps)));
         }
-        x.truncate(n * width);
         let tape = Tape { packing, m, blocks };
-        Ok((Tensor::from_vec(x, (n, width), &self.device)?, tape))
+        let last = Tensor::from_slice(&x[..n * width], (n, width), &self.device)?;
+        Ok((last, tape))
     }
 
     /// Pulls the gradient `dy` (`[N, D]`) of [`Self::record`]'s output back and calls `found` with the gradients of each
@@ -79,8 +79,8 @@ impl Model {
         dy: &Tensor,
         found: &mut dyn FnMut(usize, Projection, [Tensor; 2]) -> Result<()>,
     ) -> Result<()> {
-        let mut dy = host::with_values(dy, |dy| Ok(dy.to_vec()))?;
-        dy.resize(tape.m * self.config.hidden_size, 0.0);
+        let len = tape.m * self.config.hidden_size;
+        let mut dy = host::with_values(dy, |dy| Ok(Buffer::padded(dy, len)))?;
         for (layer, (x, steps)) in tape.blocks.into_iter().enumerate().rev() {
             let block = &self.blocks[layer];
             let steps = match steps {
@@ -107,8 +107,8 @@ impl Block {
         }
     }
 
-    fn normed(&self, weight: &Tensor, x: &[f32]) -> Result<Vec<f32>> {
-        let mut out = vec![0f32; x.len()];
+    fn normed(&self, weight: &Tensor, x: &[f32]) -> Result<Buffer<f32>> {
+        let mut out = Buffer::new(x.len());
         self.norm_host(weight, x, &mut out)?;
         Ok(out)
     }
@@ -120,29 +120,31 @@ impl Block {
         heads: usize,
         norm: Option<&Tensor>,
         packing: &Packing,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<Buffer<f32>> {
         let mut x = match norm {
             Some(norm) => self.normed(norm, x)?,
-            None => x.to_vec(),
+            None => Buffer::padded(x, x.len()),
         };
         packing.rotation.rotate(&mut x, heads);
         Ok(x)
     }
 
-    /// The pass back through [`Self::rotated`].
-    fn unrotated(
+    /// The pass back through [`Self::rotated`], in place.
+    fn unrotate(
         &self,
         x: &[f32],
-        mut dy: Vec<f32>,
+        dy: &mut [f32],
         heads: usize,
         norm: Option<&Tensor>,
         packing: &Packing,
-    ) -> Result<Vec<f32>> {
-        packing.rotation.inverse().rotate(&mut dy, heads);
-        let Some(norm) = norm else { return Ok(dy) };
-        let mut dx = vec![0f32; dy.len()];
-        self.add_norm_gradient(norm, x, &dy, &mut dx)?;
-        Ok(dx)
+    ) -> Result<()> {
+        packing.rotation.inverse().rotate(dy, heads);
+        if let Some(norm) = norm {
+            let rotated = Buffer::padded(dy, dy.len());
+            dy.fill(0.0);
+            self.add_norm_gradient(norm, x, &rotated, dy)?;
+        }
+        Ok(())
     }
 
     fn add_norm_gradient(
@@ -159,13 +161,13 @@ impl Block {
     }
 
     /// All steps of the block and its output, `[m, D]`.
-    fn steps(&self, x: &[f32], packing: &Packing, m: usize) -> Result<(Steps, Vec<f32>)> {
+    fn steps(&self, x: &[f32], packing: &Packing, m: usize) -> Result<(Steps, Buffer<f32>)> {
         let mut low: [Vec<f32>; 7] = Default::default();
         let mut apply = |projection: Projection, x: &Activations<'_>, out: &mut [f32], add| {
             low[projection as usize] = self.linear(projection).apply(x, out, add, Pass::Prefill)?;
             Ok::<_, candle_core::Error>(())
         };
-        let room = |width: usize| vec![0f32; m * width];
+        let room = |width: usize| Buffer::new(m * width);
         let normed = self.normed(&self.input_norm, x)?;
         let input = Activations::new(&normed);
         let (wq, wk) = (self.width(self.heads), self.width(self.kv_heads));
@@ -173,9 +175,11 @@ impl Block {
         apply(Projection::Q, &input, &mut q, false)?;
         apply(Projection::K, &input, &mut k, false)?;
         apply(Projection::V, &input, &mut v, false)?;
-        let mut attended = self.with_attention(&q, &k, &v, packing, |a| a.forward())?;
-        attended.resize(m * wq, 0.0);
-        let mut middle = x.to_vec();
+        let mut attended = room(wq);
+        let (tokens, padding) = attended.split_at_mut(packing.tokens() * wq);
+        self.with_attention(&q, &k, &v, packing, |a| a.forward(tokens))?;
+        padding.fill(0.0);
+        let mut middle = Buffer::padded(x, x.len());
         apply(
             Projection::O,
             &Activations::new(&attended),
@@ -213,7 +217,7 @@ impl Block {
         packing: &Packing,
         f: impl FnOnce(Packed<'_>) -> R,
     ) -> Result<R> {
-        let n: usize = packing.lens.iter().sum();
+        let n = packing.tokens();
         let (wq, wk) = (self.width(self.heads), self.width(self.kv_heads));
         let q = self.rotated(&q[..n * wq], self.heads, self.q_norm.as_ref(), packing)?;
         let k = self.rotated(&k[..n * wk], self.kv_heads, self.k_norm.as_ref(), packing)?;
@@ -232,10 +236,10 @@ impl Block {
         &self,
         x: &[f32],
         s: Steps,
-        dy: Vec<f32>,
+        dy: Buffer<f32>,
         packing: &Packing,
         found: &mut dyn FnMut(Projection, [Tensor; 2]) -> Result<()>,
-    ) -> Result<Vec<f32>> {
+    ) -> Result<Buffer<f32>> {
         let low = s.low;
         let mut pull =
             |projection: Projection, x: &Activations<'_>, dy: &[f32], dx: &mut [f32], add| {
@@ -249,7 +253,7 @@ impl Block {
         let (mut gate, mut up) = (s.gate, s.up);
         let mut active = gate.clone();
         gate_rows(&mut active, &up);
-        let mut dactive = vec![0f32; active.len()];
+        let mut dactive = Buffer::new(active.len());
         pull(
             Projection::Down,
             &Activations::new(&active),
@@ -261,37 +265,32 @@ impl Block {
         gate_rows_backward(&mut gate, &mut up, &dactive);
         let normed = self.normed(&self.post_attention_norm, &s.middle)?;
         let input = Activations::new(&normed);
-        let mut dnormed = vec![0f32; x.len()];
+        let mut dnormed = Buffer::new(x.len());
         pull(Projection::Gate, &input, &gate, &mut dnormed, false)?;
         pull(Projection::Up, &input, &up, &mut dnormed, true)?;
         let mut dx = dy;
         self.add_norm_gradient(&self.post_attention_norm, &s.middle, &dnormed, &mut dx)?;
 
-        let mut dattended = vec![0f32; s.attended.len()];
+        let mut dattended = Buffer::new(s.attended.len());
         let attended = Activations::new(&s.attended);
         pull(Projection::O, &attended, &dx, &mut dattended, false)?;
-        let n: usize = packing.lens.iter().sum();
+        let n = packing.tokens();
         let (wq, wk) = (self.width(self.heads), self.width(self.kv_heads));
-        let [dq, dk, mut dv] = self.with_attention(&s.q, &s.k, &s.v, packing, |attention| {
-            attention.backward(&s.attended[..n * wq], &dattended[..n * wq])
+        let like = |x: &Buffer<f32>| Buffer::new(x.len());
+        let (mut dq, mut dk, mut dv) = (like(&s.q), like(&s.k), like(&s.v));
+        let (q, q_padding) = dq.split_at_mut(n * wq);
+        let (k, k_padding) = dk.split_at_mut(n * wk);
+        let (v, v_padding) = dv.split_at_mut(n * wk);
+        for padding in [q_padding, k_padding, v_padding] {
+            padding.fill(0.0);
+        }
+        self.with_attention(&s.q, &s.k, &s.v, packing, |attention| {
+            let (y, dy) = (&s.attended[..n * wq], &dattended[..n * wq]);
+            attention.backward(y, dy, [&mut *q, &mut *k, v]);
         })?;
-        let mut dq = self.unrotated(
-            &s.q[..n * wq],
-            dq,
-            self.heads,
-            self.q_norm.as_ref(),
-            packing,
-        )?;
-        let mut dk = self.unrotated(
-            &s.k[..n * wk],
-            dk,
-            self.kv_heads,
-            self.k_norm.as_ref(),
-            packing,
-        )?;
-        dq.resize(s.q.len(), 0.0);
-        dk.resize(s.k.len(), 0.0);
-        dv.resize(s.v.len(), 0.0);
+        let (q_norm, k_norm) = (self.q_norm.as_ref(), self.k_norm.as_ref());
+        self.unrotate(&s.q[..n * wq], q, self.heads, q_norm, packing)?;
+        self.unrotate(&s.k[..n * wk], k, self.kv_heads, k_norm, packing)?;
         let normed = self.normed(&self.input_norm, x)?;
         let input = Activations::new(&normed);
         pull(Projection::Q, &input, &dq, &mut dnormed, false)?;
