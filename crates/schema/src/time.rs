@@ -2,4 +2,5 @@
 //!
 //! Nothing in [`value`], [`limit`] and [`zone`] knows a language, except the words that begin a recurrence.
 
+pub mod resolve;
 pub mod value;
