@@ -23,7 +23,8 @@ pub use language::Language;
 pub use actions::Core as RecurrenceCore;
 use chart::{Chart, Node, Sem};
 use names::Class;
-use table::{Direction, Table};
+pub use table::Table;
+use table::Direction;
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
@@ -95,6 +96,19 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
     }
     out.sort_by_key(|found| found.range.start);
     out
+}
+
+impl Table {
+    /// Finds the time expressions of `text` as [`resolve`] does, with this table alone: for those who write tables.
+    /// `Found::language` says English.
+    pub fn resolve(&self, text: &str, anchor: Option<&Moment>, hemisphere: Hemisphere) -> Vec<Found> {
+        let tokens = text::tokenise(text);
+        let context = Context {
+            anchor: anchor.map(|moment| moment.local),
+            south: hemisphere == Hemisphere::Southern,
+        };
+        read(text, tokenised(&tokens, self), self, &context, Language::English)
+    }
 }
 
 /// Tokens as a language reads them: prefixes and compounds taken apart, with the numbers of the words.

@@ -175,7 +175,7 @@ struct TenseParts {
 
 /// A language, ready to read with.
 #[derive(Debug)]
-pub(super) struct Table {
+pub struct Table {
     words: HashMap<Box<str>, u32>,
     /// Whether the word is one mark other than a comma, by its number.
     marks: Vec<bool>,
@@ -204,7 +204,7 @@ impl Table {
     ///
     /// # Errors
     /// Says which key, word or pattern is wrong and why.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut table = Self {
             words: HashMap::new(),
