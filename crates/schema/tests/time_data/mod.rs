@@ -101,7 +101,11 @@ pub struct Labelled {
     pub evidence: Vec<String>,
     /// Expressions of all evidence turns.
     pub found: Vec<Found>,
+    /// Whether the labelled time is among the candidates.
     pub hit: bool,
+    /// Whether it is the day, month or year of the session, which a state or value said as of now has without a word of
+    /// time.
+    pub session_day: bool,
 }
 
 /// All records with a time of the scenarios whose language begins with `code`.
@@ -140,7 +144,10 @@ pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
                 let rhythms: Vec<_> = resolve(&time, &start).into_iter().filter_map(|of| of.rhythm).collect();
                 found.iter().any(|of| of.rhythm.as_ref().is_some_and(|own| rhythms.contains(own)))
             };
+            let day = start.date().to_string();
+            let session_day = matches!(time.len(), 4 | 7 | 10) && day.starts_with(&time);
             out.push(Labelled {
+                session_day,
                 scenario: scenario.transcript.id.clone(),
                 record: record.record_id.clone(),
                 time,

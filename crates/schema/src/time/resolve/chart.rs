@@ -157,6 +157,11 @@ impl<'a> Chart<'a> {
         chart
     }
 
+    /// The word number of token `at`.
+    pub(super) fn word(&self, at: usize) -> u32 {
+        self.words[at]
+    }
+
     /// Finds all nodes that begin with token `start`.
     fn begin(&mut self, start: usize, filled: &mut Vec<Filled>) {
         let word = self.words[start];
