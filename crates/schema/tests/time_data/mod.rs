@@ -21,10 +21,9 @@ pub struct Line {
     pub expect_any: Vec<String>,
 }
 
-/// A line of `tests/dates/labelling.jsonl`: where `LABELLING.md` disagrees with the value of a sentence.
+/// A line of `tests/dates/labelling-<language>.jsonl`: where `LABELLING.md` disagrees with the value of a sentence.
 #[derive(Deserialize)]
 pub struct Disagreement {
-    pub language: String,
     pub input: String,
     pub phrase: String,
     /// The value by `LABELLING.md`.
@@ -64,7 +63,7 @@ fn lines<T: for<'a> Deserialize<'a>>(file: &str) -> Vec<T> {
 
 /// The sentences of a language, each resolved.
 pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
-    let disagreements: Vec<Disagreement> = lines("labelling.jsonl");
+    let disagreements: Vec<Disagreement> = lines(&format!("labelling-{code}.jsonl"));
     let outcome = |line: Line| {
         let found = resolve(&line.input, &line.reference);
         let phrase = line.phrase.trim();
@@ -80,7 +79,7 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
         let best = found.iter().filter(|of| overlap(of) > 0).max_by_key(overlap);
         let ours = disagreements
             .iter()
-            .find(|of| of.language == code && of.input == line.input && of.phrase == line.phrase)
+            .find(|of| of.input == line.input && of.phrase == line.phrase)
             .map(|of| of.ours.clone());
         Outcome {
             got: best.map_or(Vec::new(), |of| of.candidates.iter().map(ToString::to_string).collect()),

@@ -457,8 +457,14 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
 /// A length before or after now or a date.
 fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>> {
     let length = slots.span()?;
-    if let Some(date) = slots.dates().next() {
-        let from = date.readings(context);
+    let rest: Vec<Filled> = slots
+        .0
+        .iter()
+        .filter(|(slot, _)| !matches!(slot, Slot::Length | Slot::N | Slot::Unit | Slot::Ordinal))
+        .cloned()
+        .collect();
+    if !rest.is_empty() {
+        let from = put_together(&Slots(&rest), context, false)?.readings(context);
         if slots.unit() == Some(Unit::Week) && slots.number(Slot::N).is_none() {
             // "The week before Christmas" is the calendar week before that of Christmas.
             return all(from, |reading| {

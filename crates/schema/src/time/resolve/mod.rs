@@ -192,7 +192,7 @@ fn read(
             best(&chart, from, text, &tokens, table)
                 .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
         };
-        if (at + 1..node.end).any(beyond) {
+        if node.class == Class::Date && (at + 1..node.end).any(beyond) {
             at += 1;
             continue;
         }
