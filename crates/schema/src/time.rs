@@ -4,5 +4,6 @@
 //! limits and bounds (`before`, `since`).
 
 pub mod limit;
+pub mod resolve;
 pub mod value;
 pub mod zone;

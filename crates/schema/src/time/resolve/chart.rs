@@ -1,0 +1,448 @@
+//! The matcher: which rules fit where.
+//!
+//! Bottom-up, from the last token to the first. When a token is reached, all that can begin behind it is known, so a
+//! rule is tried once for each way to fill its slots with known nodes, and no choice is ever taken back. The nodes
+//! that begin at one token are limited in number, and so is the work.
+
+use std::rc::Rc;
+
+use super::{
+    actions::{self, Recur},
+    calendar,
+    names::{Class, Slot, Unit},
+    table::{Element, Makes, Table},
+    text::{Kind, Tokens},
+    when::{Context, When},
+};
+
+/// Nodes that may begin at one token.
+const NODES: usize = 96;
+/// Nodes of one class that may cover the same tokens.
+const SAME: usize = 3;
+/// Tokens that a node may cover.
+const REACH: usize = 40;
+
+/// What a node means.
+#[derive(Clone, Debug)]
+pub(super) enum Sem {
+    /// A number, with the count of its digits; 0 for number words.
+    Number(i64, u8),
+    /// The value of a word, or an ordinal.
+    Value(i32),
+    /// A length of time.
+    Length(Length),
+    /// A date or a time of day.
+    When(Rc<When>),
+    /// Something that comes again.
+    Recur(Rc<Recur>),
+    /// Too vague for a date.
+    Vague,
+    /// Seen, without a date.
+    Unresolved,
+    /// No time at all.
+    Nothing,
+}
+
+/// A length of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) months: i64,
+    pub(super) days: i64,
+    pub(super) workdays: i64,
+    pub(super) minutes: i64,
+    /// Its finest unit.
+    pub(super) unit: Unit,
+    /// How many of that unit.
+    pub(super) count: i64,
+}
+
+impl Length {
+    /// `count` units; `None` when that is more than the calendar holds.
+    pub(super) fn new(count: i64, unit: Unit) -> Option<Self> {
+        if count.unsigned_abs() > 10_000_000 {
+            return None;
+        }
+        let mut out = Self {
+            months: 0,
+            days: 0,
+            workdays: 0,
+            minutes: 0,
+            unit,
+            count,
+        };
+        match unit {
+            Unit::Second => out.minutes = count / 60,
+            Unit::Minute => out.minutes = count,
+            Unit::Hour => out.minutes = count * 60,
+            Unit::Day => out.days = count,
+            Unit::Workday => out.workdays = count,
+            Unit::Weekend | Unit::Week | Unit::Workweek => out.days = count * 7,
+            Unit::Fortnight => out.days = count * 14,
+            Unit::Month => out.months = count,
+            Unit::Quarter => out.months = count * 3,
+            Unit::Half => out.months = count * 6,
+            Unit::Year => out.months = count * 12,
+            Unit::Decade => out.months = count * 120,
+            Unit::Century => out.months = count * 1200,
+        }
+        Some(out)
+    }
+
+    /// Both together.
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        let finer = if other.unit < self.unit { other } else { self };
+        Self {
+            months: self.months + other.months,
+            days: self.days + other.days,
+            workdays: self.workdays + other.workdays,
+            minutes: self.minutes + other.minutes,
+            ..*finer
+        }
+    }
+
+    /// `date` and the length more, `sign` times.
+    pub(super) fn from(&self, date: jiff::civil::Date, sign: i64) -> Option<jiff::civil::Date> {
+        let date = calendar::plus_months(date, sign * self.months)?;
+        let date = calendar::plus_days(date, sign * self.days)?;
+        calendar::plus_workdays(date, sign * self.workdays)
+    }
+}
+
+/// A part of the text with what it means.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) class: Class,
+    /// The token behind it.
+    pub(super) end: usize,
+    pub(super) sem: Sem,
+    /// How flat it was read: elements of its rule.
+    pub(super) rank: u8,
+}
+
+/// A text that is being read.
+pub(super) struct Chart<'a> {
+    table: &'a Table,
+    context: &'a Context,
+    text: &'a str,
+    tokens: &'a Tokens,
+    words: &'a [u32],
+    /// Nodes by the token that they begin with.
+    pub(super) nodes: Vec<Vec<Node>>,
+}
+
+/// A slot with what fills it.
+pub(super) type Filled = (Slot, Sem);
+
+impl<'a> Chart<'a> {
+    /// Reads all of `tokens`, whose word numbers are `words`.
+    pub(super) fn read(
+        table: &'a Table,
+        context: &'a Context,
+        text: &'a str,
+        tokens: &'a Tokens,
+        words: &'a [u32],
+    ) -> Self {
+        let mut chart = Self {
+            table,
+            context,
+            text,
+            tokens,
+            words,
+            nodes: vec![Vec::new(); words.len()],
+        };
+        let mut filled = Vec::with_capacity(8);
+        for start in (0..words.len()).rev() {
+            chart.begin(start, &mut filled);
+        }
+        chart
+    }
+
+    /// The word number of token `at`.
+    pub(super) fn word(&self, at: usize) -> u32 {
+        self.words[at]
+    }
+
+    /// Finds all nodes that begin with token `start`.
+    fn begin(&mut self, start: usize, filled: &mut Vec<Filled>) {
+        let word = self.words[start];
+        let digits = self.tokens.tokens[start].kind == Kind::Digits;
+        if word == 0 && !digits {
+            return;
+        }
+        self.number(start);
+        if word != 0 {
+            for &rule in self.table.rules_of_word(word) {
+                self.apply(start, rule, start + 1, 1, filled);
+            }
+        }
+        let mut next = 0;
+        while next < self.nodes[start].len() && self.nodes[start].len() < NODES {
+            let class = self.nodes[start][next].class;
+            for &rule in self.table.rules_of_class(class) {
+                let Element::Slot(slot, only) = self.table.rules[rule as usize].elements[0] else {
+                    continue;
+                };
+                let node = &self.nodes[start][next];
+                if let Some(sem) = fits(slot, only, &node.sem) {
+                    let end = node.end;
+                    filled.push((slot, sem));
+                    self.apply(start, rule, end, 1, filled);
+                    filled.pop();
+                }
+            }
+            next += 1;
+        }
+    }
+
+    /// Tries the rest of a rule from its element `element` at token `at`.
+    fn apply(
+        &mut self,
+        start: usize,
+        rule: u32,
+        at: usize,
+        element: usize,
+        filled: &mut Vec<Filled>,
+    ) {
+        let table = self.table;
+        let of = &table.rules[rule as usize];
+        let Some(wanted) = of.elements.get(element) else {
+            self.make(start, at, rule, filled);
+            return;
+        };
+        if at >= self.words.len() || at - start > REACH {
+            return;
+        }
+        if of.glued[element] && self.tokens.tokens[at].blank {
+            return;
+        }
+        match *wanted {
+            Element::Word(word) => {
+                if self.words[at] == word {
+                    self.apply(start, rule, at + 1, element + 1, filled);
+                }
+            }
+            Element::Slot(slot, only) => {
+                let class = slot.class();
+                for index in 0..self.nodes[at].len() {
+                    let node = &self.nodes[at][index];
+                    if node.class != class {
+                        continue;
+                    }
+                    if let Some(sem) = fits(slot, only, &node.sem) {
+                        let end = node.end;
+                        filled.push((slot, sem));
+                        self.apply(start, rule, end, element + 1, filled);
+                        filled.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the node of a rule that fits.
+    fn make(&mut self, start: usize, end: usize, rule: u32, filled: &mut Vec<Filled>) {
+        let of = &self.table.rules[rule as usize];
+        let rank = u8::try_from(of.elements.len()).unwrap_or(u8::MAX);
+        let (class, sem) = match of.makes {
+            Makes::Word(Class::Number, value) => (Class::Number, Sem::Number(value.into(), 0)),
+            Makes::Word(class, value) => (class, Sem::Value(value)),
+            Makes::Action(action) => {
+                let same = |node: &&Node| node.end == end && node.class != Class::Number;
+                if self.nodes[start].iter().filter(same).count() > 4 * SAME {
+                    return;
+                }
+                let kept = filled.len();
+                filled.extend(of.constants.iter().map(|&(slot, value)| {
+                    let sem = match slot.class() {
+                        Class::Number => Sem::Number(value.into(), 0),
+                        _ => Sem::Value(value),
+                    };
+                    (slot, sem)
+                }));
+                let first = self.tokens.tokens[start].range.start;
+                let last = self.tokens.tokens[end - 1].range.end;
+                let words = &self.text[first..last];
+                let made = actions::make(action, filled, self.table, self.context, words);
+                filled.truncate(kept);
+                match made {
+                    Some(made) => made,
+                    None => return,
+                }
+            }
+        };
+        let same = self.nodes[start]
+            .iter()
+            .filter(|node| node.end == end && node.class == class);
+        let (count, best) = same.fold((0, 0), |(count, best), node| {
+            (count + 1, best.max(node.rank))
+        });
+        // One that is read more flatly than all others is kept in any case.
+        let full = count >= SAME && (rank <= best || count >= 2 * SAME);
+        if self.nodes[start].len() >= NODES || full {
+            return;
+        }
+        self.nodes[start].push(Node {
+            class,
+            end,
+            sem,
+            rank,
+        });
+    }
+
+    /// The number (or the ordinal in words) that begins with token `start`.
+    fn number(&mut self, start: usize) {
+        let token = &self.tokens.tokens[start];
+        if token.kind == Kind::Digits {
+            let text = self.tokens.text(start);
+            if let (Ok(value), Ok(digits)) = (text.parse(), u8::try_from(text.len())) {
+                // Digits before a number word: 3万, 2 thousand.
+                self.push_number(start, start + 1, value, digits);
+                let mut end = start + 1;
+                let mut value: i64 = value;
+                while let Some(word) = self.words.get(end).and_then(|w| self.table.number_word(*w))
+                {
+                    match value
+                        .checked_mul(word.value)
+                        .filter(|_| word.multiplies && digits < 7)
+                    {
+                        Some(more) => value = more,
+                        None => break,
+                    }
+                    end += 1;
+                }
+                if end > start + 1 {
+                    self.push_number(start, end, value, 0);
+                }
+            }
+            return;
+        }
+        let Some(first) = self.table.number_word(self.words[start]) else {
+            return;
+        };
+        let (mut total, mut current, mut end) = (0i64, first.value, start + 1);
+        let mut spelled = u8::from((0..10).contains(&first.value) && !first.multiplies);
+        // The unit that a further word must stay below.
+        let mut room = if first.multiplies {
+            first.value
+        } else {
+            place(first.value)
+        };
+        let mut ordinal = None;
+        while end < self.words.len() && end - start < 16 {
+            let mut at = end;
+            while at < self.words.len() && at < end + 2 && self.table.joins_numbers(self.words[at])
+            {
+                at += 1;
+            }
+            let Some(&next) = self.words.get(at) else {
+                break;
+            };
+            let Some(word) = self.table.number_word(next) else {
+                if let Some(last) = self.table.ordinal_word(next)
+                    && last > 0
+                    && i64::from(last) < room
+                {
+                    ordinal = Some((total + current + i64::from(last), at + 1));
+                }
+                break;
+            };
+            if word.multiplies {
+                if at > end {
+                    break;
+                }
+                let Some(product) = current.max(1).checked_mul(word.value) else {
+                    break;
+                };
+                if product > 1_000_000_000 {
+                    break;
+                }
+                if word.value >= 10_000 || (word.value >= 1000 && total == 0) {
+                    total += product;
+                    current = 0;
+                    room = word.value;
+                } else if spelled > 1 {
+                    break;
+                } else {
+                    total += product;
+                    current = 0;
+                    room = word.value;
+                }
+                spelled = 0;
+            } else if spelled > 0 && self.table.spelled_digits && (0..10).contains(&word.value) {
+                if spelled >= 4 {
+                    break;
+                }
+                current = current * 10 + word.value;
+                spelled += 1;
+                room = 1;
+            } else if word.value < room && word.value > 0 {
+                current += word.value;
+                room = place(word.value);
+                spelled = u8::from((1..10).contains(&word.value) && room > 1);
+                if !self.table.spelled_digits {
+                    spelled = 0;
+                }
+            } else {
+                break;
+            }
+            end = at + 1;
+        }
+        self.push_number(
+            start,
+            end,
+            total + current,
+            if spelled > 1 { spelled } else { 0 },
+        );
+        if let Some((value, end)) = ordinal
+            && let Ok(value) = i32::try_from(value)
+        {
+            self.nodes[start].push(Node {
+                class: Class::Ordinal,
+                end,
+                sem: Sem::Value(value),
+                rank: 2,
+            });
+        }
+    }
+
+    fn push_number(&mut self, start: usize, end: usize, value: i64, digits: u8) {
+        self.nodes[start].push(Node {
+            class: Class::Number,
+            end,
+            sem: Sem::Number(value, digits),
+            rank: 1,
+        });
+    }
+}
+
+/// The power of ten below which a further number word must stay: 20 leaves room for less than 10, 100 for less than
+/// 100, 25 for nothing.
+fn place(value: i64) -> i64 {
+    let mut place = 1;
+    while value != 0 && value % (place * 10) == 0 && place < 1_000_000_000 {
+        place *= 10;
+    }
+    if value == 10 { 1 } else { place }
+}
+
+/// What fills the slot, when `sem` fits it.
+fn fits(slot: Slot, only: Option<i32>, sem: &Sem) -> Option<Sem> {
+    let fits = match *sem {
+        Sem::Number(value, digits) => {
+            let in_range = match slot {
+                Slot::N => true,
+                Slot::Year => (1000..=2999).contains(&value) && matches!(digits, 0 | 4),
+                Slot::Yy => (0..=99).contains(&value) && digits == 2,
+                Slot::M => (1..=12).contains(&value) && digits <= 2,
+                Slot::D => (1..=31).contains(&value) && digits <= 2,
+                Slot::Hour => (0..=24).contains(&value) && digits <= 2,
+                Slot::Minute => (0..=59).contains(&value) && matches!(digits, 0 | 2),
+                _ => false,
+            };
+            in_range && only.is_none_or(|only| i64::from(only) == value)
+        }
+        Sem::Value(value) => only.is_none_or(|only| only == value),
+        _ => true,
+    };
+    fits.then(|| sem.clone())
+}

@@ -1,0 +1,496 @@
+//! Time expressions in a sentence, each resolved against the message's own time.
+//!
+//! What a language says is data: `crates/schema/time/<language>.toml`, explained in the README beside the tables.
+//! The code is a matcher over those tables and calendar arithmetic. What the forms mean is laid down in
+//! `datasets/LABELLING.md`: weeks run from Monday to Sunday, "last Friday" is the latest one before today, "three
+//! weeks ago" is that whole week, "in March" in the past tense is the latest March.
+
+mod actions;
+mod calendar;
+mod chart;
+mod holidays;
+mod language;
+mod names;
+mod pattern;
+mod table;
+mod text;
+mod when;
+
+use std::ops::Range;
+
+use jiff::civil::Date;
+
+pub use language::Language;
+
+pub use actions::Core as RecurrenceCore;
+use chart::{Chart, Node, Sem};
+use names::Class;
+use table::Direction;
+pub use table::Table;
+use text::{Kind, Tokens};
+use when::{Context, Reading, Side};
+
+use super::value::{Point, Recurrence, TimeValue};
+use crate::moment::Moment;
+
+/// Half of the earth that seasons are told for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hemisphere {
+    /// Summer is June to August.
+    #[default]
+    Northern,
+    /// Summer is December to February.
+    Southern,
+}
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Language of the text; found out by script and common words when it is not given.
+    pub language: Option<Language>,
+    /// Half of the earth that seasons are told for.
+    pub hemisphere: Hemisphere,
+}
+
+/// A time expression that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it stands in the text, in bytes.
+    pub range: Range<usize>,
+    /// Its words, as they stand there.
+    pub words: String,
+    /// What it can mean, the likeliest first; empty when it was seen and could not be resolved: a duration, an age, or
+    /// a relative expression without a message time. [`TimeValue::Empty`] is for words too vague for a date ("recently").
+    pub candidates: Vec<TimeValue>,
+    /// Whether only the first candidate is meant: the words or the tense leave nothing open.
+    pub sure: bool,
+    /// Language that it was read in.
+    pub language: Language,
+    /// Rhythm of a recurrence, for comparing two whose words differ.
+    pub rhythm: Option<RecurrenceCore>,
+}
+
+/// Finds the time expressions of `text`, in order, and resolves each against `anchor`, the time of the message.
+///
+/// Without an anchor absolute dates are resolved; relative ones are returned with their words and no candidate.
+pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Found> {
+    let tokens = text::tokenise(text);
+    if tokens.tokens.is_empty() {
+        return Vec::new();
+    }
+    let context = Context {
+        anchor: anchor.map(|moment| moment.local),
+        south: options.hemisphere == Hemisphere::Southern,
+    };
+    let mut out: Vec<Found> = Vec::new();
+    for language in language::of_text(&tokens, options.language) {
+        if let Some(table) = language.table() {
+            // The first language has the say where two find something in the same place, unless the other sees more.
+            for found in read(text, tokenised(&tokens, table), table, &context, language) {
+                let rival = |of: &Found| {
+                    of.range.start < found.range.end && found.range.start < of.range.end
+                };
+                if out
+                    .iter()
+                    .any(|of| rival(of) && of.range.len() >= found.range.len())
+                {
+                    continue;
+                }
+                out.retain(|of| !rival(of));
+                out.push(found);
+            }
+        }
+    }
+    out.sort_by_key(|found| found.range.start);
+    out
+}
+
+impl Table {
+    /// Finds the time expressions of `text` as [`resolve`] does, with this table alone: for those who write tables.
+    /// `Found::language` says English.
+    pub fn resolve(
+        &self,
+        text: &str,
+        anchor: Option<&Moment>,
+        hemisphere: Hemisphere,
+    ) -> Vec<Found> {
+        let tokens = text::tokenise(text);
+        let context = Context {
+            anchor: anchor.map(|moment| moment.local),
+            south: hemisphere == Hemisphere::Southern,
+        };
+        read(
+            text,
+            tokenised(&tokens, self),
+            self,
+            &context,
+            Language::English,
+        )
+    }
+}
+
+/// Tokens as a language reads them: prefixes and compounds taken apart, with the numbers of the words.
+fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
+    let mut out = Tokens {
+        folded: tokens.folded.clone(),
+        tokens: Vec::with_capacity(tokens.tokens.len()),
+    };
+    let mut words = Vec::with_capacity(tokens.tokens.len());
+    for token in &tokens.tokens {
+        let word = &tokens.folded[token.folded.clone()];
+        let number = table.word_number(word);
+        if number != 0 || token.kind != Kind::Word {
+            out.tokens.push(token.clone());
+            words.push(number);
+            continue;
+        }
+        let Some(cut) = cut(word, table) else {
+            out.tokens.push(token.clone());
+            words.push(0);
+            continue;
+        };
+        // Folding may change the length of a word; the cut then stands for the whole of it in the original.
+        let same = token.range.len() == token.folded.len();
+        let mut head = token.clone();
+        let mut tail = token.clone();
+        head.folded.end = token.folded.start + cut;
+        tail.folded.start = head.folded.end;
+        if same {
+            head.range.end = token.range.start + cut;
+            tail.range.start = head.range.end;
+        }
+        tail.blank = false;
+        words.push(table.word_number(&tokens.folded[head.folded.clone()]));
+        words.push(table.word_number(&tokens.folded[tail.folded.clone()]));
+        out.tokens.push(head);
+        out.tokens.push(tail);
+    }
+    (out, words)
+}
+
+/// Where an unknown word falls into a prefix or a known word and a known word.
+fn cut(word: &str, table: &Table) -> Option<usize> {
+    let prefix = table
+        .prefixes
+        .iter()
+        .filter(|prefix| word.starts_with(prefix.as_str()))
+        .map(String::len)
+        .find(|&at| at < word.len() && table.word_number(&word[at..]) != 0);
+    if prefix.is_some() || !table.compounds {
+        return prefix;
+    }
+    word.char_indices()
+        .map(|(at, _)| at)
+        .filter(|&at| at >= 3 && word.len() - at >= 3)
+        .find(|&at| table.word_number(&word[..at]) != 0 && table.word_number(&word[at..]) != 0)
+}
+
+/// All that one language finds.
+fn read(
+    text: &str,
+    (tokens, words): (Tokens, Vec<u32>),
+    table: &Table,
+    context: &Context,
+    language: Language,
+) -> Vec<Found> {
+    let chart = Chart::read(table, context, text, &tokens, &words);
+    let mut out = Vec::new();
+    // The day (or the first one) of the date named last.
+    let mut named: Option<Date> = None;
+    let mut at = 0;
+    while at < words.len() {
+        let Some(node) = best(&chart, at, text, &tokens, table) else {
+            at += 1;
+            continue;
+        };
+        // A longer one that begins inside and goes on behind it is meant.
+        let beyond = |from: usize| {
+            best(&chart, from, text, &tokens, table)
+                .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
+        };
+        if node.class == Class::Date && (at + 1..node.end).any(beyond) {
+            at += 1;
+            continue;
+        }
+        let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
+        let side = tense(table, &tokens, &words, at..node.end);
+        if let Some(mut found) = found(node, context, side) {
+            // Digits that may be read in another order ("4/5") say that too.
+            let equals = chart.nodes[at].iter().filter(|of| {
+                of.end == node.end
+                    && of.class == Class::Date
+                    && node.class == Class::Date
+                    && of.rank == node.rank
+            });
+            for other in equals {
+                if let Sem::When(when) = &other.sem {
+                    let more = candidates(&when.readings(context));
+                    let new = more
+                        .into_iter()
+                        .filter(|value| !found.candidates.contains(value));
+                    let new: Vec<TimeValue> = new.collect();
+                    found.sure &= new.is_empty();
+                    found.candidates.extend(new);
+                }
+            }
+            if let Some(day) = named
+                && !found.candidates.is_empty()
+                && let Sem::When(when) = &node.sem
+                && (when.is_clock() || !when.is_sure(context))
+            {
+                let near = Context {
+                    anchor: Some(day.at(0, 0, 0, 0)),
+                    ..*context
+                };
+                carry(
+                    &mut found,
+                    text,
+                    &tokens,
+                    &words,
+                    at..node.end,
+                    table,
+                    &near,
+                    when.is_clock(),
+                );
+            }
+            if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) =
+                found.candidates.first()
+                && !matches!(point, Point::Year(_))
+            {
+                named = Some(point.first().date());
+            }
+            found.words = text[range.clone()].to_owned();
+            found.range = range;
+            found.language = language;
+            out.push(found);
+        }
+        at = node.end;
+    }
+    out
+}
+
+/// Adds what a phrase means when it is read from the date named before it: "the 12th" in a month that was just spoken
+/// of, "at six" on a day that was. A time of day comes first so; other dates come last.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one text with its tokens, passed on"
+)]
+fn carry(
+    found: &mut Found,
+    text: &str,
+    tokens: &Tokens,
+    words: &[u32],
+    phrase: Range<usize>,
+    table: &Table,
+    near: &Context,
+    first: bool,
+) {
+    let part = Tokens {
+        folded: tokens.folded.clone(),
+        tokens: tokens.tokens[phrase.clone()].to_vec(),
+    };
+    let chart = Chart::read(table, near, text, &part, &words[phrase.clone()]);
+    let node = chart.nodes[0]
+        .iter()
+        .rev()
+        .filter(|node| node.class == Class::Date && node.end == phrase.len());
+    let Some(Sem::When(when)) = node.max_by_key(|node| node.rank).map(|node| &node.sem) else {
+        return;
+    };
+    let near_day = near.today();
+    let readings = when.readings(near).into_iter().filter(|reading| {
+        let days = near_day.map_or(i64::MAX, |day| {
+            calendar::days_between(day, reading.val.first())
+        });
+        let first = reading.val.first();
+        let same_month =
+            near_day.is_some_and(|day| (day.year(), day.month()) == (first.year(), first.month()));
+        (reading.side != Side::Past && (0..=31).contains(&days)) || same_month
+    });
+    let values: Vec<TimeValue> = readings
+        .map(|reading| reading.val.value())
+        .filter(|value| !found.candidates.contains(value))
+        .collect();
+    let at = if first { 0 } else { found.candidates.len() };
+    found.candidates.splice(at..at, values);
+}
+
+/// The longest time expression that begins with token `at`.
+fn best<'a>(
+    chart: &'a Chart<'_>,
+    at: usize,
+    text: &str,
+    tokens: &Tokens,
+    table: &Table,
+) -> Option<&'a Node> {
+    let nodes = &chart.nodes[at];
+    if nodes.is_empty() {
+        return None;
+    }
+    // Bare digits are a year only near our time, and nothing is a sum of money.
+    if tokens.tokens[at].kind == Kind::Digits {
+        let before = &text[..tokens.tokens[at].range.start];
+        if before.trim_end().ends_with(['$', '€', '£', '¥', '₩', '₹']) {
+            return None;
+        }
+    }
+    let bare = |node: &Node| {
+        node.end == at + 1
+            && tokens.tokens[at].kind == Kind::Digits
+            && !tokens.text(at).starts_with("19")
+            && !tokens.text(at).starts_with("20")
+    };
+    // A number word alone is none either.
+    let bare = |node: &Node| {
+        bare(node) || (node.end == at + 1 && table.number_word(chart.word(at)).is_some())
+    };
+    // A Korean word is read from its beginning; its particles may follow.
+    let token = &tokens.tokens[at];
+    if token.kind == Kind::Char && !token.blank && at > 0 {
+        let is_hangul = |at: usize| tokens.text(at).chars().all(text::is_hangul);
+        if is_hangul(at) && is_hangul(at - 1) {
+            return None;
+        }
+    }
+    let alone = |node: &Node| {
+        matches!(node.class, Class::Date | Class::Recurrence | Class::Other)
+            && !bare(node)
+            && !weak(node, at, text, tokens, table)
+    };
+    // Of equals the first: what stands first in the table.
+    nodes
+        .iter()
+        .rev()
+        .filter(|node| alone(node))
+        .max_by_key(|node| {
+            (
+                node.end,
+                node.class == Class::Other,
+                node.class == Class::Recurrence,
+                node.rank,
+            )
+        })
+}
+
+/// Whether the words of a node are no time by themselves.
+fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> bool {
+    let folded = tokens.tokens[at].folded.start..tokens.tokens[node.end - 1].folded.end;
+    if !table.is_weak(&tokens.folded[folded]) {
+        return false;
+    }
+    // A capital letter in the middle of a sentence makes it a name.
+    let before = text[..tokens.tokens[at].range.start].trim_end();
+    let first =
+        before.is_empty() || before.ends_with(['.', '!', '?', ':', '\n', '"', '(', '-', '*', '>']);
+    !tokens.tokens[at].capital || first
+}
+
+/// The tense that the words around a phrase show: the nearest sign of its sentence, one before it if two are as near.
+fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) -> Option<Direction> {
+    let ends_sentence = |at: usize| {
+        let text = tokens.text(at);
+        matches!(text, "!" | "?" | "。" | ";" | "।" | "؟")
+            || (text == "." && tokens.tokens.get(at + 1).is_none_or(|next| next.blank))
+    };
+    let sign = |at: usize| {
+        let of = &tokens.tokens[at];
+        match of.kind {
+            Kind::Word | Kind::Char => {
+                let row = if words[at] == 0 {
+                    None
+                } else {
+                    table.tense_row(words, at)
+                };
+                row.or_else(|| table.tense_of(words[at], tokens.text(at)))
+            }
+            _ => None,
+        }
+    };
+    let mut nearest: Option<(usize, Direction)> = None;
+    let mut weight = 0;
+    let before = if table.verb_last {
+        0..0
+    } else {
+        0..phrase.start
+    };
+    for at in before.rev() {
+        if ends_sentence(at) {
+            break;
+        }
+        weight += if tokens.text(at) == "," { 6 } else { 1 };
+        if weight > 40 {
+            break;
+        }
+        if let Some(direction) = sign(at) {
+            nearest = Some((weight, direction));
+            break;
+        }
+    }
+    weight = 0;
+    for at in phrase.end..words.len() {
+        if ends_sentence(at) {
+            break;
+        }
+        weight += if tokens.text(at) == "," { 6 } else { 1 };
+        if weight > 40 || nearest.is_some_and(|(best, _)| best <= weight) {
+            break;
+        }
+        if let Some(direction) = sign(at) {
+            nearest = Some((weight, direction));
+            break;
+        }
+    }
+    nearest.map(|(_, direction)| direction)
+}
+
+/// What a node says, with the tense deciding what it leaves open.
+fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Found> {
+    let mut out = Found {
+        range: 0..0,
+        words: String::new(),
+        candidates: Vec::new(),
+        sure: true,
+        language: Language::English,
+        rhythm: None,
+    };
+    match &node.sem {
+        Sem::When(when) => {
+            let mut readings = when.readings(context);
+            let wanted = tense.map(|direction| match direction {
+                Direction::Past => Side::Past,
+                Direction::Future | Direction::Neutral => Side::Future,
+            });
+            // Signs of tense may belong to another verb: they order the candidates and leave out none.
+            let decided = readings.iter().any(|reading| Some(reading.side) == wanted);
+            readings.sort_by_key(|reading| decided && Some(reading.side) != wanted);
+            out.candidates = candidates(&readings);
+            out.sure = readings.len() == 1 || decided;
+        }
+        Sem::Recur(recur) => {
+            let value = Recurrence::new(&recur.words).map(TimeValue::Recurrence);
+            out.candidates = value.into_iter().collect();
+            if let Some(date) = &recur.date {
+                out.candidates.extend(candidates(&date.readings(context)));
+            }
+            out.rhythm = Some(recur.core.clone());
+        }
+        Sem::Vague => out.candidates = vec![TimeValue::Empty],
+        Sem::Unresolved => out.sure = false,
+        _ => return None,
+    }
+    Some(out)
+}
+
+/// The values of readings without doubles; what a portion is a part of comes last.
+fn candidates(readings: &[Reading]) -> Vec<TimeValue> {
+    let mut out = Vec::new();
+    let vals = readings.iter().map(|reading| Some(reading.val));
+    let wholes = readings.iter().map(|reading| reading.whole);
+    for val in vals.chain(wholes).flatten() {
+        let value = val.value();
+        if !out.contains(&value) {
+            out.push(value);
+        }
+    }
+    out
+}

@@ -1,0 +1,564 @@
+//! Tables of languages: `crates/schema/time/<language>.toml`, read and compiled into rules.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+
+use super::{
+    actions::EITHER_WAY,
+    holidays,
+    names::{Action, Class, Part, Portion, Season, Slot, Unit},
+    pattern::{self, Piece},
+    text::{self, Kind, tokenise},
+};
+
+/// Months in order, as `[months]` names them.
+pub(super) const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+/// Weekdays in order from Monday, as `[weekdays]` names them.
+pub(super) const WEEKDAYS: [&str; 7] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+];
+
+/// Named lists of words.
+type Lists = BTreeMap<String, Vec<String>>;
+
+/// A table as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// Common words by which the language is known, lower case.
+    function_words: Vec<String>,
+    /// Words that are no time by themselves unless they have a capital letter.
+    #[serde(default)]
+    weak: Vec<String>,
+    /// Letters that are written on to the beginning of a word ("and", "in", "the" in Arabic).
+    #[serde(default)]
+    prefixes: Vec<String>,
+    /// Whether words are written together ("Freitagabend").
+    #[serde(default)]
+    compounds: bool,
+    /// Whether the verb stands behind the date, so that what stands before belongs to another clause.
+    #[serde(default)]
+    verb_last: bool,
+    /// Words that may stand between number words ("and", "-").
+    #[serde(default)]
+    joiners: Vec<String>,
+    /// Whether number words of one digit side by side are digits (二〇二四).
+    #[serde(default)]
+    spelled_digits: bool,
+    numbers: BTreeMap<String, i64>,
+    #[serde(default)]
+    multipliers: BTreeMap<String, i64>,
+    #[serde(default)]
+    ordinals: BTreeMap<String, i32>,
+    weekdays: Lists,
+    months: Lists,
+    units: Lists,
+    #[serde(default)]
+    seasons: Lists,
+    #[serde(default)]
+    parts: Lists,
+    #[serde(default)]
+    portions: Lists,
+    #[serde(default)]
+    relative: Lists,
+    #[serde(default)]
+    days: Lists,
+    #[serde(default)]
+    ampm: Lists,
+    #[serde(default)]
+    holidays: Lists,
+    #[serde(default)]
+    eras: Lists,
+    tense: Tense,
+    #[serde(default)]
+    recurrence: Recurring,
+    #[serde(default)]
+    sets: Lists,
+    rules: Lists,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tense {
+    past: Vec<String>,
+    future: Vec<String>,
+    /// Words that look like a sign and are none.
+    #[serde(default)]
+    neutral: Vec<String>,
+}
+
+/// How recurrences are written out.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recurring {
+    /// "every {}".
+    pub(super) every: String,
+    /// "every other {}".
+    pub(super) other: String,
+    /// "every {n} {}", where `{n}` is the step and `{}` the unit.
+    pub(super) step: String,
+    /// "every {n} {} of the month", where `{n}` is the ordinal as it was written.
+    pub(super) nth: String,
+    /// Between several weekdays: " and ".
+    pub(super) and: String,
+}
+
+/// A number word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberWord {
+    /// Its value.
+    pub(super) value: i64,
+    /// Whether it multiplies what stands before it.
+    pub(super) multiplies: bool,
+}
+
+/// One element of a rule.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Element {
+    /// A token with this word number.
+    Word(u32),
+    /// A node of the slot's class, maybe of one value only.
+    Slot(Slot, Option<i32>),
+}
+
+/// What a rule makes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Makes {
+    /// A word of a class with its value.
+    Word(Class, i32),
+    /// What the action makes.
+    Action(Action),
+}
+
+/// A flat rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// What must stand in a row; never empty.
+    pub(super) elements: Box<[Element]>,
+    /// Whether no blank may lie before the element.
+    pub(super) glued: Box<[bool]>,
+    /// Slots that the rule fills by itself.
+    pub(super) constants: Box<[(Slot, i32)]>,
+    /// What comes of it.
+    pub(super) makes: Makes,
+}
+
+/// Which direction a word of tense points in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// What was.
+    Past,
+    /// What will be.
+    Future,
+    /// No sign, although it looks like one.
+    Neutral,
+}
+
+/// Parts of words that show tense.
+#[derive(Debug, Default)]
+struct TenseParts {
+    ends: Vec<(String, Direction)>,
+    begins: Vec<(String, Direction)>,
+    holds: Vec<(String, Direction)>,
+}
+
+/// A language, ready to read with.
+#[derive(Debug)]
+pub struct Table {
+    words: HashMap<Box<str>, u32>,
+    /// Whether the word is one mark other than a comma, by its number.
+    marks: Vec<bool>,
+    /// Rules whose first element is the word.
+    by_word: Vec<Vec<u32>>,
+    /// Rules whose first element is a slot of the class.
+    by_class: Vec<Vec<u32>>,
+    pub(super) rules: Vec<Rule>,
+    numbers: HashMap<u32, NumberWord>,
+    ordinals: HashMap<u32, i32>,
+    joiners: Vec<u32>,
+    pub(super) spelled_digits: bool,
+    tense_words: HashMap<u32, Direction>,
+    tense_rows: Vec<(Vec<u32>, Direction)>,
+    tense_parts: TenseParts,
+    weak: Vec<String>,
+    pub(super) prefixes: Vec<String>,
+    pub(super) compounds: bool,
+    pub(super) verb_last: bool,
+    pub(super) function_words: Vec<String>,
+    pub(super) recurring: Recurring,
+    names: BTreeMap<(Class, i32), String>,
+}
+
+impl Table {
+    /// Reads the text of a table.
+    ///
+    /// # Errors
+    /// Says which key, word or pattern is wrong and why.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut table = Self {
+            words: HashMap::new(),
+            marks: vec![false],
+            by_word: vec![Vec::new()],
+            by_class: vec![Vec::new(); Class::ALL.len()],
+            rules: Vec::new(),
+            numbers: HashMap::new(),
+            ordinals: HashMap::new(),
+            joiners: Vec::new(),
+            spelled_digits: written.spelled_digits,
+            tense_words: HashMap::new(),
+            tense_rows: Vec::new(),
+            tense_parts: TenseParts::default(),
+            weak: written.weak.iter().map(|word| folded(word)).collect(),
+            prefixes: written.prefixes,
+            compounds: written.compounds,
+            verb_last: written.verb_last,
+            function_words: written.function_words,
+            recurring: written.recurrence,
+            names: BTreeMap::new(),
+        };
+        for (word, &value) in &written.numbers {
+            table.number(word, value, false)?;
+        }
+        for (word, &value) in &written.multipliers {
+            table.number(word, value, true)?;
+        }
+        for (word, &value) in &written.ordinals {
+            if let [only] = table.row(word)?[..] {
+                table.ordinals.insert(only, value);
+            }
+            table.word(word, Class::Ordinal, value)?;
+        }
+        for word in &written.joiners {
+            let row = table.row(word)?;
+            table.joiners.extend(row);
+        }
+        let place = |list: &'static [&'static str]| {
+            move |name: &str| {
+                list.iter()
+                    .position(|of| *of == name)
+                    .map(|at| at as i32 + 1)
+            }
+        };
+        table.list(
+            "weekdays",
+            &written.weekdays,
+            Class::Weekday,
+            place(&WEEKDAYS),
+        )?;
+        table.list("months", &written.months, Class::Month, place(&MONTHS))?;
+        table.list("units", &written.units, Class::Unit, |name| {
+            Unit::from_name(name).map(|unit| unit as i32)
+        })?;
+        table.list("seasons", &written.seasons, Class::Season, |name| {
+            Season::from_name(name).map(|season| season as i32)
+        })?;
+        table.list("parts", &written.parts, Class::Part, |name| {
+            Part::from_name(name).map(|part| part as i32)
+        })?;
+        table.list("portions", &written.portions, Class::Portion, |name| {
+            Portion::from_name(name).map(|portion| portion as i32)
+        })?;
+        let number = |name: &str| name.parse().ok();
+        table.list("relative", &written.relative, Class::Relative, number)?;
+        table.list("days", &written.days, Class::Day, |name| {
+            match name.strip_prefix("+-") {
+                Some(days) => days.parse::<i32>().ok().map(|days| EITHER_WAY + days),
+                None => number(name),
+            }
+        })?;
+        table.list("eras", &written.eras, Class::Era, number)?;
+        table.list("ampm", &written.ampm, Class::AmPm, |name| match name {
+            "am" => Some(0),
+            "pm" => Some(1),
+            _ => None,
+        })?;
+        table.list(
+            "holidays",
+            &written.holidays,
+            Class::Holiday,
+            holidays::position,
+        )?;
+        table.tense(&written.tense.past, Direction::Past)?;
+        table.tense(&written.tense.future, Direction::Future)?;
+        let sets: Vec<&str> = written.sets.keys().map(String::as_str).collect();
+        for (place, words) in written.sets.values().enumerate() {
+            for word in words {
+                table.word(word, Class::Set, place as i32)?;
+            }
+        }
+        table.tense(&written.tense.neutral, Direction::Neutral)?;
+        for (action, patterns) in &written.rules {
+            let made = Action::from_name(action)
+                .ok_or_else(|| format!("[rules] there is no action `{action}`"))?;
+            for pattern in patterns {
+                let flat = pattern::expand(pattern, &sets)
+                    .map_err(|why| format!("[rules] {action} `{pattern}`: {why}"))?;
+                for pieces in flat {
+                    table
+                        .rule(&pieces, made)
+                        .map_err(|why| format!("[rules] {action} `{pattern}`: {why}"))?;
+                }
+            }
+        }
+        Ok(table)
+    }
+
+    /// The number of a folded word; 0 when the table does not hold it.
+    pub(super) fn word_number(&self, folded: &str) -> u32 {
+        self.words.get(folded).copied().unwrap_or(0)
+    }
+
+    /// Rules that begin with the word.
+    pub(super) fn rules_of_word(&self, word: u32) -> &[u32] {
+        &self.by_word[word as usize]
+    }
+
+    /// Rules that begin with a slot of the class.
+    pub(super) fn rules_of_class(&self, class: Class) -> &[u32] {
+        &self.by_class[class as usize]
+    }
+
+    /// The number word with this number.
+    pub(super) fn number_word(&self, word: u32) -> Option<NumberWord> {
+        self.numbers.get(&word).copied()
+    }
+
+    /// The ordinal with this word number.
+    pub(super) fn ordinal_word(&self, word: u32) -> Option<i32> {
+        self.ordinals.get(&word).copied()
+    }
+
+    /// Whether the word may stand between number words.
+    pub(super) fn joins_numbers(&self, word: u32) -> bool {
+        self.joiners.contains(&word)
+    }
+
+    /// Whether `folded` is no time by itself.
+    pub(super) fn is_weak(&self, folded: &str) -> bool {
+        self.weak.iter().any(|word| word == folded)
+    }
+
+    /// The tense that a word of the table, or the form of any word, shows.
+    pub(super) fn tense_of(&self, word: u32, folded: &str) -> Option<Direction> {
+        if let Some(&direction) = self.tense_words.get(&word) {
+            return (direction != Direction::Neutral).then_some(direction);
+        }
+        let parts = &self.tense_parts;
+        let find = |list: &[(String, Direction)], fits: &dyn Fn(&str) -> bool| {
+            list.iter()
+                .find(|(part, _)| part.len() < folded.len() && fits(part))
+                .map(|(_, direction)| *direction)
+        };
+        find(&parts.ends, &|part| folded.ends_with(part))
+            .or_else(|| find(&parts.begins, &|part| folded.starts_with(part)))
+            .or_else(|| find(&parts.holds, &|part| folded.contains(part)))
+    }
+
+    /// The tense of a sign of several tokens that covers token `at`.
+    pub(super) fn tense_row(&self, words: &[u32], at: usize) -> Option<Direction> {
+        let covers = |(row, _): &&(Vec<u32>, Direction)| {
+            (0..row.len()).any(|back| at >= back && words[at - back..].starts_with(row))
+        };
+        self.tense_rows
+            .iter()
+            .find(covers)
+            .map(|(_, direction)| *direction)
+    }
+
+    /// What a value is called: the first word of its list, as it is written there.
+    pub(super) fn name_of(&self, class: Class, value: i32) -> Option<&str> {
+        self.names.get(&(class, value)).map(String::as_str)
+    }
+
+    fn number(&mut self, word: &str, value: i64, multiplies: bool) -> Result<(), String> {
+        match self.row(word)?[..] {
+            [only] => {
+                self.numbers.insert(only, NumberWord { value, multiplies });
+            }
+            _ if multiplies => return Err(format!("[multipliers] `{word}` is not one word")),
+            _ => {
+                let value = i32::try_from(value)
+                    .map_err(|_| format!("[numbers] `{word}` is too large for several words"))?;
+                self.word(word, Class::Number, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list(
+        &mut self,
+        section: &str,
+        lists: &Lists,
+        class: Class,
+        value: impl Fn(&str) -> Option<i32>,
+    ) -> Result<(), String> {
+        for (name, words) in lists {
+            let value = value(name).ok_or_else(|| format!("[{section}] there is no `{name}`"))?;
+            if let Some(first) = words.first() {
+                self.names.insert((class, value), first.clone());
+            }
+            for word in words {
+                self.word(word, class, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: &str, class: Class, value: i32) -> Result<(), String> {
+        let row = self.row(word)?;
+        let elements = row.into_iter().map(Element::Word).collect();
+        let glued = hangul_within(word);
+        self.add_rule(elements, glued, Vec::new(), Makes::Word(class, value));
+        Ok(())
+    }
+
+    /// Word numbers of the tokens of `text`.
+    fn row(&mut self, text: &str) -> Result<Vec<u32>, String> {
+        let tokens = tokenise(text);
+        if tokens.tokens.is_empty() {
+            return Err("an empty word".to_owned());
+        }
+        Ok((0..tokens.tokens.len())
+            .map(|at| self.intern(tokens.text(at)))
+            .collect())
+    }
+
+    fn intern(&mut self, folded: &str) -> u32 {
+        if let Some(&number) = self.words.get(folded) {
+            return number;
+        }
+        let number = self.by_word.len() as u32;
+        self.by_word.push(Vec::new());
+        let mark = tokenise(folded)
+            .tokens
+            .iter()
+            .all(|token| token.kind == Kind::Mark);
+        self.marks.push(mark && folded != ",");
+        self.words.insert(folded.into(), number);
+        number
+    }
+
+    fn tense(&mut self, signs: &[String], direction: Direction) -> Result<(), String> {
+        for sign in signs {
+            let bare = sign.trim_matches('*');
+            let part = (folded(bare), direction);
+            match (sign.starts_with('*'), sign.ends_with('*')) {
+                (true, true) => self.tense_parts.holds.push(part),
+                (true, false) => self.tense_parts.ends.push(part),
+                (false, true) => self.tense_parts.begins.push(part),
+                (false, false) => match self.row(sign)? {
+                    row if row.len() == 1 => {
+                        self.tense_words.insert(row[0], direction);
+                    }
+                    row => self.tense_rows.push((row, direction)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, pieces: &[Piece], action: Action) -> Result<(), String> {
+        let mut elements = Vec::new();
+        let mut glued = Vec::new();
+        let mut constants = Vec::new();
+        let mut hangul = Vec::new();
+        let mut blank = true;
+        for piece in pieces {
+            match piece {
+                Piece::Constant(slot, value) => constants.push((*slot, *value)),
+                Piece::Slot(slot, value) => {
+                    elements.push(Element::Slot(*slot, *value));
+                    hangul.push(false);
+                    glued.push(!blank);
+                    blank = false;
+                }
+                Piece::Text(text) => {
+                    let tokens = tokenise(text);
+                    hangul.extend(hangul_within(text));
+                    for (at, token) in tokens.tokens.iter().enumerate() {
+                        elements.push(Element::Word(self.intern(tokens.text(at))));
+                        glued.push(!(blank && at == 0) && !token_blank(text, token.range.start));
+                    }
+                    blank =
+                        text.ends_with(char::is_whitespace) || (tokens.tokens.is_empty() && blank);
+                }
+            }
+        }
+        if elements.is_empty() {
+            return Err("an empty pattern (is everything in it optional?)".to_owned());
+        }
+        // A blank in the text is only forbidden around marks: "10:30", "5/3", not "3 月".
+        let marks: Vec<bool> = elements
+            .iter()
+            .map(|element| match element {
+                Element::Word(word) => self.marks[*word as usize],
+                Element::Slot(..) => false,
+            })
+            .collect();
+        for at in 0..glued.len() {
+            glued[at] &= at > 0 && (marks[at] || marks[at - 1]);
+            glued[at] |= hangul[at];
+        }
+        self.add_rule(elements, glued, constants, Makes::Action(action));
+        Ok(())
+    }
+
+    fn add_rule(
+        &mut self,
+        elements: Vec<Element>,
+        glued: Vec<bool>,
+        constants: Vec<(Slot, i32)>,
+        makes: Makes,
+    ) {
+        let number = self.rules.len() as u32;
+        match elements[0] {
+            Element::Word(word) => self.by_word[word as usize].push(number),
+            Element::Slot(slot, _) => self.by_class[slot.class() as usize].push(number),
+        }
+        self.rules.push(Rule {
+            elements: elements.into(),
+            glued: glued.into(),
+            constants: constants.into(),
+            makes,
+        });
+    }
+}
+
+fn token_blank(text: &str, start: usize) -> bool {
+    text[..start].ends_with(char::is_whitespace)
+}
+
+/// For each token of `text`, whether it is Hangul right behind Hangul: a word that must be written in one.
+fn hangul_within(text: &str) -> Vec<bool> {
+    let tokens = tokenise(text);
+    let is_hangul = |at: usize| tokens.text(at).chars().all(text::is_hangul);
+    (0..tokens.tokens.len())
+        .map(|at| at > 0 && !tokens.tokens[at].blank && is_hangul(at) && is_hangul(at - 1))
+        .collect()
+}
+
+/// `word` as tokens are folded.
+fn folded(word: &str) -> String {
+    tokenise(word).folded
+}
