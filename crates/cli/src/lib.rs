@@ -14,6 +14,7 @@ pub mod models;
 pub mod progress;
 pub mod say;
 pub mod sft;
+pub mod when;
 
 /// What a program does before anything else. A file that reaches the system's limit of sizes (`ulimit -f`) then is an
 /// error of the write, which is printed like any other, and not the silent end of the program.

@@ -20,7 +20,7 @@ use mem_cli::{
     },
     interrupt,
     models::{model_name, resolve_model},
-    say,
+    say, when,
 };
 use mem_model::adapter::read_config;
 use mem_model::generate::{LoadOptions, LocalGenerator, load_encoder};
@@ -72,6 +72,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the times that a text speaks of, resolved against when it was said
+    When(when::Arguments),
 }
 
 /// More than a device gains by, and their caches still have a size that can be computed.
@@ -84,6 +86,9 @@ fn main() -> ExitCode {
     unsafe { arguments.machine.limit_threads() };
     let outcome = match &arguments.command {
         Some(Command::Windows { input, json }) => show_windows(input, *json),
+        Some(Command::When(arguments)) => when::run(arguments, &mut io::stdout().lock())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| extract::Error::Stdout(error).into()),
         None => extract(&arguments),
     };
     let (hint, reader_left) = match outcome
