@@ -340,6 +340,16 @@ impl Frozen {
     }
 }
 
+/// Calls `run` with activations `[n, width]` and the rows of zeroes behind them that make products fast.
+fn with_padding(x: &[f32], width: usize, run: impl FnOnce(&Activations<'_>)) {
+    let n = x.len() / width;
+    let m = panels::padded(n);
+    match m == n {
+        true => run(&Activations::new(x)),
+        false => run(&Activations::new(&Buffer::padded(x, m * width))),
+    }
+}
+
 /// Runs a product of `[n, from]` with padded rows, the result `[n, to]`.
 pub(crate) fn padded_product(
     x: &[f32],
@@ -348,17 +358,8 @@ pub(crate) fn padded_product(
     run: impl FnOnce(&Activations<'_>, &SharedOut<'_>),
 ) -> Buffer<f32> {
     let n = x.len() / from;
-    let m = panels::padded(n);
-    let padded;
-    let x = match m == n {
-        true => x,
-        false => {
-            padded = Buffer::padded(x, m * from);
-            &padded
-        }
-    };
-    let mut y = Buffer::new(m * to);
-    run(&Activations::new(x), &SharedOut::over(&mut y));
+    let mut y = Buffer::new(panels::padded(n) * to);
+    with_padding(x, from, |x| run(x, &SharedOut::over(&mut y)));
     y.truncate(n * to);
     y
 }
@@ -378,10 +379,14 @@ impl CustomOp1 for Product {
             candle_core::bail!("expected activations of width {cols}, got {width}");
         }
         let matrix = self.0.host()?;
-        let y = padded_product(host::values(storage, layout)?, cols, rows, |x, out| {
-            matrix.forward(None, x, out, false);
+        // Not a buffer of ours: the tensor keeps it.
+        let mut y = Vec::with_capacity(panels::padded(n) * rows);
+        with_padding(host::values(storage, layout)?, cols, |x| {
+            matrix.forward(None, x, &SharedOut::new(&mut y), false);
         });
-        Ok((CpuStorage::F32(y.to_vec()), (n, rows).into()))
+        // SAFETY: products write all outputs of all rows.
+        unsafe { y.set_len(n * rows) };
+        Ok((CpuStorage::F32(y), (n, rows).into()))
     }
 
     fn cuda_fwd(&self, storage: &CudaStorage, layout: &Layout) -> Result<(CudaStorage, Shape)> {
