@@ -42,6 +42,10 @@ macro_rules! languages {
 languages! {
     /// English.
     English "en",
+    /// Korean.
+    Korean "ko",
+    /// Japanese.
+    Japanese "ja",
 }
 
 impl Language {
