@@ -46,6 +46,8 @@ languages! {
     Korean "ko",
     /// Japanese.
     Japanese "ja",
+    /// Chinese.
+    Chinese "zh",
 }
 
 impl Language {
