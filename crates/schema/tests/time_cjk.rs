@@ -17,7 +17,10 @@ fn found(text: &str) -> Vec<Found> {
 fn first(cases: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (text, value) in cases {
-        let first = found(text).first().and_then(|of| of.candidates.first()).map(ToString::to_string);
+        let first = found(text)
+            .first()
+            .and_then(|of| of.candidates.first())
+            .map(ToString::to_string);
         if first.as_deref() != Some(*value) {
             wrong.push(format!("{text}: want {value}, got {first:?}"));
         }
@@ -37,7 +40,10 @@ fn none(sentences: &[&str]) {
 fn unresolved(sentences: &[&str]) {
     for text in sentences {
         let found = found(text);
-        assert!(found.len() == 1 && found[0].candidates.is_empty(), "{text}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].candidates.is_empty(),
+            "{text}: {found:?}"
+        );
     }
 }
 
@@ -73,8 +79,21 @@ fn korean() {
         ("매주 월·수·금요일 아침에 수영", "매주 월·수·금요일 아침"),
         ("주말마다 등산", "매 주말"),
     ]);
-    none(&["설명해 줘", "지난 일은 잊자", "다음 분 들어오세요", "올 때 메로나", "천천히 말씀하세요", "그제야 알았다", "초등학교 동창"]);
-    unresolved(&["20년 동안 살았다", "석 달 만에 만났다", "서른두 살이에요", "그날 비가 왔다"]);
+    none(&[
+        "설명해 줘",
+        "지난 일은 잊자",
+        "다음 분 들어오세요",
+        "올 때 메로나",
+        "천천히 말씀하세요",
+        "그제야 알았다",
+        "초등학교 동창",
+    ]);
+    unresolved(&[
+        "20년 동안 살았다",
+        "석 달 만에 만났다",
+        "서른두 살이에요",
+        "그날 비가 왔다",
+    ]);
 }
 
 #[test]
@@ -104,7 +123,13 @@ fn japanese() {
         ("毎日朝7時に起きる", "毎日朝7時"),
         ("週末ごとに山へ", "毎週末"),
     ]);
-    none(&["東京に行った", "十分に休んだ", "一番好き", "日本の歴史", "今回はやめる"]);
+    none(&[
+        "東京に行った",
+        "十分に休んだ",
+        "一番好き",
+        "日本の歴史",
+        "今回はやめる",
+    ]);
     unresolved(&["32歳です", "三か月ぶりに会った", "その日は雨だった"]);
 }
 
@@ -135,6 +160,14 @@ fn chinese() {
         ("每月15号", "每月15号"),
         ("每周二和周四", "每周二和周四"),
     ]);
-    none(&["早一点来", "有点晚", "一点也不", "第一次", "明白了", "初中毕业", "十分高兴"]);
+    none(&[
+        "早一点来",
+        "有点晚",
+        "一点也不",
+        "第一次",
+        "明白了",
+        "初中毕业",
+        "十分高兴",
+    ]);
     unresolved(&["三十二岁", "那天下雨了"]);
 }
