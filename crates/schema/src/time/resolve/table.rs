@@ -498,7 +498,7 @@ impl Table {
                     hangul.extend(hangul_within(text));
                     for (at, token) in tokens.tokens.iter().enumerate() {
                         elements.push(Element::Word(self.intern(tokens.text(at))));
-                        glued.push(!(blank && at == 0) && !token_blank(text, token.range.start));
+                        glued.push(!(token_blank(text, token.range.start) || blank && at == 0));
                     }
                     blank =
                         text.ends_with(char::is_whitespace) || (tokens.tokens.is_empty() && blank);
