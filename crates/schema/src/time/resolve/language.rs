@@ -42,6 +42,12 @@ macro_rules! languages {
 languages! {
     /// English.
     English "en",
+    /// Korean.
+    Korean "ko",
+    /// Japanese.
+    Japanese "ja",
+    /// Chinese.
+    Chinese "zh",
 }
 
 impl Language {
