@@ -42,6 +42,10 @@ macro_rules! languages {
 languages! {
     /// English.
     English "en",
+    /// Arabic.
+    Arabic "ar",
+    /// Hindi.
+    Hindi "hi",
 }
 
 impl Language {
