@@ -183,7 +183,6 @@ mod tests {
                 "[rules]\nleap = [\"x\"]\n",
                 "there is no action `leap`",
             ),
-            ("[rules]\n", "[rules]\nwhatever", "TOML parse error"),
             (
                 "{length} ago",
                 "{lenght} ago",
