@@ -48,6 +48,10 @@ languages! {
     Japanese "ja",
     /// Chinese.
     Chinese "zh",
+    /// Arabic.
+    Arabic "ar",
+    /// Hindi.
+    Hindi "hi",
 }
 
 impl Language {

@@ -69,7 +69,7 @@ fn kind_of(c: char) -> Option<Kind> {
     } else if c.is_alphanumeric()
         || matches!(
             c,
-            '\u{300}'..='\u{36f}' | '\u{93c}' | '\u{94d}' | '\u{200c}' | '\u{200d}'
+            '\u{300}'..='\u{36f}' | '\u{94d}' | '\u{200c}' | '\u{200d}'
         )
     {
         Some(Kind::Word)
@@ -78,7 +78,8 @@ fn kind_of(c: char) -> Option<Kind> {
     }
 }
 
-/// `c` in one width, with ASCII digits and plain quotes and dashes; `None` for what is left out (Arabic vowel signs).
+/// `c` in one width, with ASCII digits and plain quotes and dashes; `None` for what is left out (Arabic vowel signs, the
+/// dot below Hindi letters).
 fn fold(c: char) -> Option<char> {
     let digit = |zero: u32| char::from_digit(c as u32 - zero, 10);
     match c {
@@ -94,7 +95,20 @@ fn fold(c: char) -> Option<char> {
         '、' | '،' => Some(','),
         '\u{640}' | '\u{64b}'..='\u{652}' => None,
         'أ' | 'إ' | 'آ' => Some('ا'),
-        'ى' => Some('ي'),
+        'ى' | 'ی' => Some('ي'),
+        'ة' => Some('ه'),
+        'ک' => Some('ك'),
+        // Hindi letters are written with and without their dot, and the nasal sign in two forms.
+        '\u{93c}' => None,
+        '\u{958}' => Some('क'),
+        '\u{959}' => Some('ख'),
+        '\u{95a}' => Some('ग'),
+        '\u{95b}' => Some('ज'),
+        '\u{95c}' => Some('ड'),
+        '\u{95d}' => Some('ढ'),
+        '\u{95e}' => Some('फ'),
+        '\u{95f}' => Some('य'),
+        '\u{901}' => Some('\u{902}'),
         _ => Some(c),
     }
 }
@@ -164,6 +178,10 @@ mod tests {
         assert_eq!(words("Dec31, '94"), ["dec", "31", ",", "'", "94"]);
         assert_eq!(words("٢٠٢٤ सोमवार २"), ["2024", "सोमवार", "2"]);
         assert_eq!(words("I’ll"), ["i", "'", "ll"]);
+        assert_eq!(
+            words("फ़रवरी फ\u{93c}रवरी पाँच الجمعة إلى"),
+            ["फरवरी", "फरवरी", "पांच", "الجمعه", "الي"]
+        );
     }
 
     #[test]
