@@ -161,11 +161,18 @@ pub(super) fn make(
         Action::SpanFrom => {
             let length = slots.span()?;
             let from = slots.dates().next()?.readings(context);
-            known(all(from, |reading| {
+            let span = |reading: &Reading| {
                 let first = reading.val.first();
                 let last = calendar::plus_days(length.from(first, 1)?, -1)?;
-                Val::days(first, last)
-            }))
+                Some(Reading {
+                    val: Val::days(first, last)?,
+                    // What is said may also be only that it begins then.
+                    whole: Some(reading.val),
+                    ..*reading
+                })
+            };
+            let spans: Vec<Reading> = from.iter().filter_map(span).collect();
+            known((!spans.is_empty()).then_some(spans))
         }
         Action::Range | Action::RangeBefore => {
             known(range(&slots, context, action == Action::RangeBefore))
@@ -729,8 +736,21 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
     if step < 1 {
         return None;
     }
-    let unit = slots.unit().or(slots.length().map(|length| length.unit));
+    let mut unit = slots.unit().or(slots.length().map(|length| length.unit));
     let mut weekdays: Vec<i32> = slots.all(Slot::Weekday).filter_map(value_of).collect();
+    let mut step = step;
+    let mut before = Vec::new();
+    let mut nth_before = None;
+    for sem in slots.all(Slot::Recurrence) {
+        if let Sem::Recur(recur) = sem {
+            let core = &recur.core;
+            weekdays.extend(&core.weekdays);
+            before.extend(core.others.iter().copied());
+            unit = unit.or(core.unit);
+            step = step.max(core.step);
+            nth_before = nth_before.or(core.nth);
+        }
+    }
     weekdays.sort_unstable();
     weekdays.dedup();
     let mut others = Vec::new();
@@ -749,6 +769,12 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
             names.push(table.name_of(class, value)?.to_owned());
         }
     }
+    for (class, value) in before {
+        if !others.contains(&(class, value)) {
+            others.push((class, value));
+            names.push(table.name_of(class, value)?.to_owned());
+        }
+    }
     if let Some(unit) = unit {
         names.push(table.name_of(Class::Unit, unit as i32)?.to_owned());
     }
@@ -757,7 +783,7 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
     }
     let nth = match action {
         Action::EveryNth => slots.value(Slot::Ordinal).or(slots.number(Slot::D).and_then(|d| i32::try_from(d).ok())),
-        _ => None,
+        _ => nth_before,
     };
     let joined = names.join(if weekdays.len() > 1 { &forms.and } else { " " });
     let form = match (nth, step) {

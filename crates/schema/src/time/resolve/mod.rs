@@ -208,6 +208,15 @@ fn best<'a>(
     if nodes.is_empty() {
         return None;
     }
+    // Bare digits are a year only near our time, and no sum of money.
+    let money = |c: char| matches!(c, '$' | '€' | '£' | '¥' | '₩' | '₹');
+    let before = &text[..tokens.tokens[at].range.start];
+    let bare = |node: &Node| {
+        node.end == at + 1
+            && tokens.tokens[at].kind == Kind::Digits
+            && (!tokens.text(at).starts_with("19") && !tokens.text(at).starts_with("20")
+                || before.trim_end().ends_with(money))
+    };
     // A Korean word is read from its beginning; its particles may follow.
     let token = &tokens.tokens[at];
     if token.kind == Kind::Char && !token.blank && at > 0 {
@@ -217,7 +226,9 @@ fn best<'a>(
         }
     }
     let alone = |node: &Node| {
-        matches!(node.class, Class::Date | Class::Recurrence | Class::Other) && !weak(node, at, text, tokens, table)
+        matches!(node.class, Class::Date | Class::Recurrence | Class::Other)
+            && !bare(node)
+            && !weak(node, at, text, tokens, table)
     };
     nodes.iter().filter(|node| alone(node)).max_by_key(|node| {
         (node.end, node.class == Class::Other, node.rank)
@@ -247,8 +258,8 @@ fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) ->
         let of = &tokens.tokens[at];
         match of.kind {
             Kind::Word | Kind::Char => {
-                let row = table.tense_rows().iter().find(|(row, _)| words[at..].starts_with(row));
-                row.map(|(_, direction)| *direction).or_else(|| table.tense_of(words[at], tokens.text(at)))
+                let row = if words[at] == 0 { None } else { table.tense_row(words, at) };
+                row.or_else(|| table.tense_of(words[at], tokens.text(at)))
             }
             _ => None,
         }
@@ -300,7 +311,7 @@ fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Fou
             let mut readings = when.readings(context);
             let wanted = tense.map(|direction| match direction {
                 Direction::Past => Side::Past,
-                Direction::Future => Side::Future,
+                Direction::Future | Direction::Neutral => Side::Future,
             });
             if readings.iter().any(|reading| Some(reading.side) == wanted) {
                 readings.retain(|reading| reading.side == Side::Sure || Some(reading.side) == wanted);

@@ -109,6 +109,8 @@ names! {
         Time = "time",
         Date = "date",
         Recurrence = "recurrence",
+        /// A word of a list of `[sets]`; the value is its place.
+        Set = "set",
         /// What stands alone: vague words, durations, words that are no time. No slot takes it.
         Other = "other",
     }
@@ -157,6 +159,8 @@ names! {
         Date = "date",
         /// Made by `every`.
         Recurrence = "recurrence",
+        /// A word of a list of `[sets]`, written `<name>`.
+        Set = "set",
     }
 }
 
@@ -183,6 +187,7 @@ impl Slot {
             Self::Time => Class::Time,
             Self::Date => Class::Date,
             Self::Recurrence => Class::Recurrence,
+            Self::Set => Class::Set,
         }
     }
 }

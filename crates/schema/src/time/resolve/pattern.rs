@@ -1,7 +1,5 @@
 //! Patterns of rules: literal words, `{slots}`, `[optional parts]`, `(one|or another)`, `<named sets>`.
 
-use std::collections::BTreeMap;
-
 use super::names::{Part, Portion, Season, Slot, Unit};
 
 /// Flat patterns that one written pattern may stand for.
@@ -24,40 +22,20 @@ pub(super) enum Piece {
 /// In words for the one who writes the table.
 pub(super) fn expand(
     written: &str,
-    sets: &BTreeMap<String, Vec<String>>,
+    sets: &[&str],
 ) -> Result<Vec<Vec<Piece>>, String> {
-    let mut rest = substitute(written, sets)?;
+    let mut rest = written.to_owned();
     rest.push('\0');
     let mut at = rest.as_str();
-    let flat = alternatives(&mut at, '\0')?;
+    let flat = alternatives(&mut at, '\0', sets)?;
     if flat.len() > LIMIT {
         return Err(format!("stands for more than {LIMIT} patterns; split it"));
     }
     Ok(flat)
 }
 
-fn substitute(written: &str, sets: &BTreeMap<String, Vec<String>>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = written;
-    while let Some((before, after)) = rest.split_once('<') {
-        let (name, tail) = after
-            .split_once('>')
-            .ok_or("`<` without `>`".to_owned())?;
-        let words = sets
-            .get(name)
-            .ok_or_else(|| format!("`<{name}>` is not in [sets]"))?;
-        out.push_str(before);
-        out.push('(');
-        out.push_str(&words.join("|"));
-        out.push(')');
-        rest = tail;
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
 /// Reads `a|b|c` up to `close`, which is consumed.
-fn alternatives(at: &mut &str, close: char) -> Result<Vec<Vec<Piece>>, String> {
+fn alternatives(at: &mut &str, close: char, sets: &[&str]) -> Result<Vec<Vec<Piece>>, String> {
     let mut done = Vec::new();
     let mut now: Vec<Vec<Piece>> = vec![Vec::new()];
     loop {
@@ -75,9 +53,9 @@ fn alternatives(at: &mut &str, close: char) -> Result<Vec<Vec<Piece>>, String> {
                 done.append(&mut now);
                 now.push(Vec::new());
             }
-            '(' => now = product(&now, &alternatives(at, ')')?)?,
+            '(' => now = product(&now, &alternatives(at, ')', sets)?)?,
             '[' => {
-                let mut inner = alternatives(at, ']')?;
+                let mut inner = alternatives(at, ']', sets)?;
                 inner.push(Vec::new());
                 now = product(&now, &inner)?;
             }
@@ -86,6 +64,16 @@ fn alternatives(at: &mut &str, close: char) -> Result<Vec<Vec<Piece>>, String> {
                 let slot = slot(name)?;
                 *at = tail;
                 now.iter_mut().for_each(|pieces| pieces.push(slot.clone()));
+            }
+            '<' => {
+                let (name, tail) = at.split_once('>').ok_or("`<` without `>`".to_owned())?;
+                let set = sets
+                    .iter()
+                    .position(|of| *of == name)
+                    .ok_or_else(|| format!("`<{name}>` is not in [sets]"))?;
+                let piece = Piece::Slot(Slot::Set, i32::try_from(set).ok());
+                *at = tail;
+                now.iter_mut().for_each(|pieces| pieces.push(piece.clone()));
             }
             ')' | ']' | '}' | '>' => return Err(format!("`{c}` closes nothing")),
             '\0' => return Err(format!("`{close}` is missing")),
@@ -159,7 +147,6 @@ mod tests {
     use super::*;
 
     fn flat(written: &str) -> Vec<String> {
-        let sets = BTreeMap::from([("of".to_owned(), vec!["of".to_owned(), "in".to_owned()])]);
         let show = |pieces: Vec<Piece>| {
             pieces
                 .into_iter()
@@ -171,19 +158,18 @@ mod tests {
                 })
                 .collect::<String>()
         };
-        expand(written, &sets).unwrap().into_iter().map(show).collect()
+        expand(written, &["of"]).unwrap().into_iter().map(show).collect()
     }
 
     #[test]
     fn optional_parts_alternatives_and_sets_are_written_out() {
         assert_eq!(flat("{month} [the ]{d}"), ["{month} the {d}", "{month} {d}"]);
         assert_eq!(flat("(a|b[c])d"), ["ad", "bcd", "bd"]);
-        assert_eq!(flat("{d} <of> {unit=week}"), ["{d} of {unit=6}", "{d} in {unit=6}"]);
+        assert_eq!(flat("{d} <of> {unit=week}"), ["{d} {set=0} {unit=6}"]);
     }
 
     #[test]
     fn mistakes_are_told() {
-        let sets = BTreeMap::new();
         for (written, message) in [
             ("{daay}", "there is no slot `{daay}`"),
             ("{unit=wek}", "`{unit=wek}` names no value of `{unit}`"),
@@ -191,7 +177,7 @@ mod tests {
             ("a)", "`)` closes nothing"),
             ("<of> x", "`<of>` is not in [sets]"),
         ] {
-            assert_eq!(expand(written, &sets).unwrap_err(), message);
+            assert_eq!(expand(written, &[]).unwrap_err(), message);
         }
     }
 }

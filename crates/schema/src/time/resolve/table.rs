@@ -98,6 +98,9 @@ struct Written {
 struct Tense {
     past: Vec<String>,
     future: Vec<String>,
+    /// Words that look like a sign and are none.
+    #[serde(default)]
+    neutral: Vec<String>,
 }
 
 /// How recurrences are written out.
@@ -163,6 +166,8 @@ pub(super) enum Direction {
     Past,
     /// What will be.
     Future,
+    /// No sign, although it looks like one.
+    Neutral,
 }
 
 /// Parts of words that show tense.
@@ -271,11 +276,18 @@ impl Table {
         table.list("holidays", &written.holidays, Class::Holiday, holidays::position)?;
         table.tense(&written.tense.past, Direction::Past)?;
         table.tense(&written.tense.future, Direction::Future)?;
+        let sets: Vec<&str> = written.sets.keys().map(String::as_str).collect();
+        for (place, words) in written.sets.values().enumerate() {
+            for word in words {
+                table.word(word, Class::Set, place as i32)?;
+            }
+        }
+        table.tense(&written.tense.neutral, Direction::Neutral)?;
         for (action, patterns) in &written.rules {
             let made = Action::from_name(action)
                 .ok_or_else(|| format!("[rules] there is no action `{action}`"))?;
             for pattern in patterns {
-                let flat = pattern::expand(pattern, &written.sets)
+                let flat = pattern::expand(pattern, &sets)
                     .map_err(|why| format!("[rules] {action} `{pattern}`: {why}"))?;
                 for pieces in flat {
                     table
@@ -325,7 +337,7 @@ impl Table {
     /// The tense that a word of the table, or the form of any word, shows.
     pub(super) fn tense_of(&self, word: u32, folded: &str) -> Option<Direction> {
         if let Some(&direction) = self.tense_words.get(&word) {
-            return Some(direction);
+            return (direction != Direction::Neutral).then_some(direction);
         }
         let parts = &self.tense_parts;
         let find = |list: &[(String, Direction)], fits: &dyn Fn(&str) -> bool| {
@@ -338,9 +350,12 @@ impl Table {
             .or_else(|| find(&parts.holds, &|part| folded.contains(part)))
     }
 
-    /// Signs of tense of several tokens.
-    pub(super) fn tense_rows(&self) -> &[(Vec<u32>, Direction)] {
-        &self.tense_rows
+    /// The tense of a sign of several tokens that covers token `at`.
+    pub(super) fn tense_row(&self, words: &[u32], at: usize) -> Option<Direction> {
+        let covers = |(row, _): &&(Vec<u32>, Direction)| {
+            (0..row.len()).any(|back| at >= back && words[at - back..].starts_with(row))
+        };
+        self.tense_rows.iter().find(covers).map(|(_, direction)| *direction)
     }
 
     /// What a value is called: the first word of its list, as it is written there.

@@ -1,0 +1,171 @@
+//! Time expressions against test data: sentences with dates, labelled scenarios, cases from memory systems.
+
+mod time_data;
+
+use mem_schema::{
+    moment::Moment,
+    time::resolve::{Found, Language, Options, resolve},
+};
+
+/// Languages with the share of sentences that must be right, and of labelled times that must be found, in per cent.
+/// Bars of languages without a table of their own are not here.
+const BARS: &[(&str, f64, f64)] = &[("en", 95.0, 90.0)];
+
+fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
+    let options = Options {
+        language: Language::from_code(code),
+        ..Options::default()
+    };
+    move |text, at| resolve(text, Some(at), &options)
+}
+
+fn percent(part: usize, whole: usize) -> f64 {
+    100.0 * part as f64 / whole as f64
+}
+
+fn candidates(text: &str, at: &str) -> Vec<Vec<String>> {
+    let at: Moment = at.parse().unwrap();
+    resolve(text, Some(&at), &Options::default())
+        .into_iter()
+        .map(|found| found.candidates.iter().map(ToString::to_string).collect())
+        .collect()
+}
+
+#[test]
+fn sentences_with_dates_are_resolved() {
+    for &(code, bar, _) in BARS {
+        let outcomes = time_data::sentences(code, &read(code));
+        let hits = outcomes.iter().filter(|of| of.is_hit()).count();
+        let share = percent(hits, outcomes.len());
+        println!("{code}: {hits} of {} ({share:.1} %)", outcomes.len());
+        assert!(share >= bar, "{code}: {share:.1} % of the sentences, below {bar} %");
+    }
+}
+
+#[test]
+fn labelled_times_are_among_the_candidates() {
+    for &(code, _, bar) in BARS {
+        let labelled = time_data::labelled(code, &read(code));
+        let hits = labelled.iter().filter(|of| of.hit).count();
+        let share = percent(hits, labelled.len());
+        println!("{code}: {hits} of {} ({share:.1} %)", labelled.len());
+        assert!(share >= bar, "{code}: {share:.1} % of the labelled times, below {bar} %");
+    }
+}
+
+#[test]
+fn cases_from_memory_systems() {
+    for (text, at, expected) in [
+        (
+            "Yesterday I finally had the rear wheel of my touring bike replaced at Kettle Lane Cycles.",
+            "2022-11-06T18:20:00+00:00",
+            &["2022-11-05"][..],
+        ),
+        ("They want to see it again in a month.", "2022-11-06T18:20:00", &["2022-12"]),
+        ("I handed in my notice at the bakery last Friday.", "2024-06-12T12:05:00", &["2024-06-07"]),
+        ("Last Friday was the day I quit the bakery.", "2024-06-14T08:30:00", &["2024-06-07"]),
+        ("Two weekends ago we camped by Lake Orrin.", "2024-10-17T20:10:00", &["2024-10-05/2024-10-06"]),
+        (
+            "Freezing, and for the last three days I've been in bed with a cold.",
+            "2024-10-17T20:10:00",
+            &["2024-10-14/2024-10-16"],
+        ),
+        (
+            "I signed the lease for the workshop on Monday. And on December 30 I passed my theory test!",
+            "2026-01-02T09:45:00",
+            &["2025-12-29", "2025-12-30"],
+        ),
+        (
+            "Can't sleep. Yesterday I flew in from Hanoi and the interview at the aquarium is at nine this morning.",
+            "2025-06-05T00:40:00+08:00",
+            &["2025-06-04", "2025-06-05T09:00"],
+        ),
+        (
+            "The vet operated on the cat on the 3rd. Her stitches come out on the 24th.",
+            "2024-09-10T17:30:00",
+            &["2024-09-03", "2024-09-24"],
+        ),
+        ("The kennel is booked for March 5, when we go skiing.", "2024-09-10T17:30:00", &["2025-03-05"]),
+        ("Last week he adopted a greyhound called Pixel.", "2025-03-20T13:00:00", &["2025-03-10/2025-03-16"]),
+        ("My sister Zoya arrives on 9 November.", "2025-11-03T08:00:00", &["2025-11-09"]),
+        ("Family moves to Ísafjörður — in May", "2025-01-05T10:01:00", &["2025-05"]),
+        ("My scanner broke on Sunday.", "2025-01-21T09:00:00", &["2025-01-19"]),
+        ("We moved on Saturday, so it's Tartu for me from now on.", "2025-10-14T18:00:00", &["2025-10-11"]),
+        ("The course moves to room 12 on 24 November.", "2025-11-10T13:00:00", &["2025-11-24"]),
+    ] {
+        let got = candidates(text, at);
+        for value in expected {
+            assert!(
+                got.iter().any(|of| of.first().is_some_and(|first| first == value)),
+                "{text}: want {value}, got {got:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_a_message_time_words_are_kept_and_absolute_dates_resolved() {
+    let text = "Yesterday I repotted the fig tree. I bought it on 2 March 2025 in Ghent.";
+    let found = resolve(text, None, &Options::default());
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!((found[0].words.as_str(), &found[0].candidates[..]), ("Yesterday", &[][..]));
+    assert_eq!(found[1].candidates[0].to_string(), "2025-03-02");
+    for relative in ["three weeks ago", "on Friday", "last summer", "in March", "next year", "now", "from May to July"] {
+        let found = resolve(relative, None, &Options::default());
+        assert!(!found.is_empty(), "{relative} is dropped");
+        assert!(found.iter().all(|of| of.candidates.is_empty()), "{relative}: {found:?}");
+    }
+}
+
+#[test]
+fn a_date_says_the_same_written_out() {
+    let at = "2024-03-14T10:00:00";
+    for relative in ["yesterday", "last Friday", "two days ago", "on Monday", "tomorrow", "next Friday", "the day before yesterday"] {
+        let value = candidates(&format!("We met {relative}."), at)[0][0].clone();
+        assert_eq!(candidates(&format!("We met on {value}."), at)[0], [value.clone()], "{relative}");
+        let date: jiff::civil::Date = value.parse().unwrap();
+        let months = ["January", "February", "March", "April", "May"];
+        let words = format!("We met on {} {} {}.", date.day(), months[date.month() as usize - 1], date.year());
+        assert_eq!(candidates(&words, at)[0], [value], "{relative}");
+    }
+}
+
+/// Strings of words of the tables, marks and digits in any order, from a fixed seed.
+#[test]
+fn no_text_panics() {
+    let words: Vec<&str> = include_str!("../time/en.toml")
+        .split(|c: char| c.is_whitespace() || "\"[]{}(),".contains(c))
+        .filter(|word| !word.is_empty())
+        .chain(["99999999999999", "2024", "31", "0", "29", "12", "٣", "年", "월", "금", "é", "\u{301}", "👩‍👩‍👧", "\u{0}", "-", "/", ":"])
+        .collect();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |bound: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % bound as u64) as usize
+    };
+    let at: Moment = "2024-02-29T23:59:00".parse().unwrap();
+    let far: Moment = "9999-12-31T23:59:59".parse().unwrap();
+    let early: Moment = "0001-01-01T00:00:00".parse().unwrap();
+    for _ in 0..20_000 {
+        let count = 1 + next(12);
+        let glue = [" ", "", ", "][next(3)];
+        let text: Vec<&str> = (0..count).map(|_| words[next(words.len())]).collect();
+        let text = text.join(glue);
+        let anchor = [Some(&at), Some(&far), Some(&early), None][next(4)];
+        for found in resolve(&text, anchor, &Options::default()) {
+            assert_eq!(&text[found.range.clone()], found.words);
+        }
+    }
+}
+
+#[test]
+fn long_rows_of_time_words_take_linear_time() {
+    let at: Moment = "2024-02-29T12:00:00".parse().unwrap();
+    let text = "from the first of may to the second of june and 3 weeks after last friday 2 days ago ".repeat(300);
+    let begun = std::time::Instant::now();
+    let found = resolve(&text, Some(&at), &Options::default());
+    assert!(found.len() >= 300);
+    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+}
