@@ -39,10 +39,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let labelled = time_data::labelled(code, &resolve);
         for of in labelled.iter().filter(|of| !of.hit) {
             let found: Vec<_> = of.found.iter().map(|found| (found.words.as_str(), show(found))).collect();
-            println!("{} {} | want {} | at {} | {} | got {found:?}", of.scenario, of.record, of.time, of.start, of.evidence.join(" || "));
+            println!("{} {} | want {} | at {} | {} | got {found:?}", of.scenario, of.record, of.time, of.start, of.evidence.join(" || ").replace('\n', " "));
         }
         let hits = labelled.iter().filter(|of| of.hit).count();
+        let day = labelled.iter().filter(|of| of.hit || of.session_day).count();
         println!("{code} scenarios: {hits} of {} ({:.1} %)", labelled.len(), percent(hits, labelled.len()));
+        println!("{code} scenarios, the day of the session allowed: {day} ({:.1} %)", percent(day, labelled.len()));
     }
     Ok(())
 }

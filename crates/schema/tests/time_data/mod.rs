@@ -21,10 +21,9 @@ pub struct Line {
     pub expect_any: Vec<String>,
 }
 
-/// A line of `tests/dates/labelling.jsonl`: where `LABELLING.md` disagrees with the value of a sentence.
+/// A line of `tests/dates/labelling-<language>.jsonl`: where `LABELLING.md` disagrees with the value of a sentence.
 #[derive(Deserialize)]
 pub struct Disagreement {
-    pub language: String,
     pub input: String,
     pub phrase: String,
     /// The value by `LABELLING.md`.
@@ -64,7 +63,7 @@ fn lines<T: for<'a> Deserialize<'a>>(file: &str) -> Vec<T> {
 
 /// The sentences of a language, each resolved.
 pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
-    let disagreements: Vec<Disagreement> = lines("labelling.jsonl");
+    let disagreements: Vec<Disagreement> = lines(&format!("labelling-{code}.jsonl"));
     let outcome = |line: Line| {
         let found = resolve(&line.input, &line.reference);
         let phrase = line.phrase.trim();
@@ -80,7 +79,7 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
         let best = found.iter().filter(|of| overlap(of) > 0).max_by_key(overlap);
         let ours = disagreements
             .iter()
-            .find(|of| of.language == code && of.input == line.input && of.phrase == line.phrase)
+            .find(|of| of.input == line.input && of.phrase == line.phrase)
             .map(|of| of.ours.clone());
         Outcome {
             got: best.map_or(Vec::new(), |of| of.candidates.iter().map(ToString::to_string).collect()),
@@ -101,7 +100,11 @@ pub struct Labelled {
     pub evidence: Vec<String>,
     /// Expressions of all evidence turns.
     pub found: Vec<Found>,
+    /// Whether the labelled time is among the candidates.
     pub hit: bool,
+    /// Whether it is the day, month or year of the session, which a state or value said as of now has without a word of
+    /// time.
+    pub session_day: bool,
 }
 
 /// All records with a time of the scenarios whose language begins with `code`.
@@ -140,7 +143,10 @@ pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
                 let rhythms: Vec<_> = resolve(&time, &start).into_iter().filter_map(|of| of.rhythm).collect();
                 found.iter().any(|of| of.rhythm.as_ref().is_some_and(|own| rhythms.contains(own)))
             };
+            let day = start.date().to_string();
+            let session_day = matches!(time.len(), 4 | 7 | 10) && day.starts_with(&time);
             out.push(Labelled {
+                session_day,
                 scenario: scenario.transcript.id.clone(),
                 record: record.record_id.clone(),
                 time,

@@ -11,6 +11,9 @@ use super::{
 };
 use crate::time::value::Point;
 
+/// Added to the value of a word for a day that lies as many days before as behind today, as the tense says.
+pub(super) const EITHER_WAY: i32 = 1000;
+
 /// Something that comes again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Recur {
@@ -119,7 +122,19 @@ pub(super) fn make(
         Some((Class::Date, Sem::When(Rc::new(When::known(readings)))))
     };
     match action {
-        Action::Number => Some((Class::Number, Sem::Number(slots.number(Slot::N)?, 0))),
+        Action::Number => {
+            let numbers: Vec<&Sem> = slots.all(Slot::N).collect();
+            let value = match numbers[..] {
+                [Sem::Number(a, 0), Sem::Number(b, 0)]
+                    if (10..=20).contains(a) && (10..=99).contains(b) =>
+                {
+                    a * 100 + b
+                }
+                [Sem::Number(value, _)] => *value,
+                _ => return None,
+            };
+            Some((Class::Number, Sem::Number(value, 0)))
+        }
         Action::Ordinal => {
             let value = i32::try_from(slots.number(Slot::N)?).ok()?;
             (value > 0).then_some((Class::Ordinal, Sem::Value(value)))
@@ -177,6 +192,11 @@ pub(super) fn make(
         Action::Range | Action::RangeBefore => {
             known(range(&slots, context, action == Action::RangeBefore))
         }
+        Action::Pair => {
+            let mut days = range(&slots, context, false)?;
+            days.retain(|reading| reading.val.length() == 2 && reading.val.to != reading.val.from);
+            known((!days.is_empty()).then_some(days))
+        }
         Action::SoFar => known(running(&slots, context, true)),
         Action::RestOf => known(running(&slots, context, false)),
         Action::WeekOf => {
@@ -191,6 +211,9 @@ pub(super) fn make(
         Action::Portion => {
             let portion = named(Portion::ALL, slots.value(Slot::Portion)?)?;
             let when = put_together(&slots, context, false)?;
+            if when.is_clock() {
+                return None;
+            }
             let today = context.today();
             let readings = when.readings(context);
             if readings.is_empty() {
@@ -202,7 +225,11 @@ pub(super) fn make(
         Action::QuarterOf | Action::HalfOf => {
             let number = slots.number(Slot::N).or(slots.value(Slot::Ordinal).map(i64::from))?;
             let most = if action == Action::QuarterOf { 4 } else { 2 };
-            let number = if number == -1 { most } else { number };
+            // "Last quarter" is the one before this.
+            let number = match number {
+                -1 if slots.dates().next().is_some() => most,
+                number => number,
+            };
             if !(1..=most).contains(&number) {
                 return None;
             }
@@ -368,13 +395,27 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
     let mut base = None;
     if let Some(day) = slots.value(Slot::Day) {
         base = Some(context.today().map(|today| {
-            calendar::plus_days(today, day.into()).map(Val::day).map_or(Vec::new(), one)
+            let at = |days: i32| calendar::plus_days(today, days.into()).map(Val::day);
+            if day < EITHER_WAY {
+                return at(day).map_or(Vec::new(), one);
+            }
+            let days = day - EITHER_WAY;
+            let sides = [(at(days), Side::Future), (at(-days), Side::Past)];
+            let reading = |(val, side)| Some(Reading::of(val?, side));
+            sides.into_iter().filter_map(reading).collect()
         }));
     } else if let Some(unit) = slots.unit() {
         let steps = i64::from(relative.unwrap_or(0));
         if context.anchor.is_some() {
-            let val = calendar::unit_at(context.today()?, unit, steps)?;
-            base = Some(Some(one(val)));
+            let today = context.today()?;
+            let val = calendar::unit_at(today, unit, steps)?;
+            base = Some(Some(if unit == Unit::Weekend && steps == 0 && val.first() > today {
+                // Said on a weekday the weekend is the coming one or the latest.
+                let past = calendar::unit_at(today, unit, -1)?;
+                vec![Reading::of(val, Side::Future), Reading::of(past, Side::Past)]
+            } else {
+                one(val)
+            }));
         } else {
             base = Some(None);
         }
@@ -416,8 +457,20 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
 /// A length before or after now or a date.
 fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>> {
     let length = slots.span()?;
-    if let Some(date) = slots.dates().next() {
-        let from = date.readings(context);
+    let rest: Vec<Filled> = slots
+        .0
+        .iter()
+        .filter(|(slot, _)| !matches!(slot, Slot::Length | Slot::N | Slot::Unit | Slot::Ordinal))
+        .cloned()
+        .collect();
+    if !rest.is_empty() {
+        let from = put_together(&Slots(&rest), context, false)?.readings(context);
+        if slots.unit() == Some(Unit::Week) && slots.number(Slot::N).is_none() {
+            // "The week before Christmas" is the calendar week before that of Christmas.
+            return all(from, |reading| {
+                calendar::week(calendar::plus_days(reading.val.first(), 7 * sign)?)
+            });
+        }
         return all(from, |reading| shifted(&reading.val, &length, sign));
     }
     let now = context.anchor?;
@@ -465,6 +518,9 @@ fn shifted(val: &Val, length: &Length, sign: i64) -> Option<Val> {
 /// The range of a length right before or after today.
 fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
     let length = slots.span()?;
+    if slots.number(Slot::N) == Some(1) {
+        return None;
+    }
     let now = context.anchor?;
     let today = now.date();
     if length.minutes != 0 {
@@ -581,16 +637,27 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
             ..*start
         });
     }
+    // The one that is running now is meant, whatever the tense.
+    if let Some(today) = context.today()
+        && out.len() > 1
+        && let Some(now) = out.iter().find(|of| of.val.first() <= today && of.val.last() >= today)
+    {
+        out = vec![Reading {
+            side: Side::Sure,
+            ..*now
+        }];
+    }
     (!out.is_empty()).then_some(out)
 }
 
-/// From the beginning of a date to now, or from now to its end.
+/// From the beginning of a date to yesterday, or from today to its end.
 fn running(slots: &Slots<'_>, context: &Context, so_far: bool) -> Option<Vec<Reading>> {
     let today = context.today()?;
     let when = put_together(slots, context, false)?;
     all(when.readings(context), |reading| {
         if so_far {
-            Val::days(reading.val.first(), today.min(reading.val.last()))
+            let yesterday = calendar::plus_days(today, -1)?;
+            Val::days(reading.val.first(), yesterday.min(reading.val.last()))
         } else {
             Val::days(today.max(reading.val.first()), reading.val.last())
         }

@@ -117,7 +117,12 @@ impl Val {
             Point::Day(_) => 2,
             Point::Minute(_) => 3,
         };
-        let (from, to) = match rank(&a.from).max(rank(&b.to)) {
+        // "From 3 May until now": a time of day on one side only does not count.
+        let finest = match (rank(&a.from), rank(&b.to)) {
+            (3, 3) => 3,
+            (a, b) => a.max(b).min(2),
+        };
+        let (from, to) = match finest {
             0 => (a.from, b.to),
             1 => {
                 let (first, last) = (a.first(), b.last());
@@ -133,11 +138,6 @@ impl Val {
             ),
         };
         (from <= to).then_some(Self { from, to })
-    }
-
-    /// Both ends moved by days.
-    pub(super) fn moved(&self, days: i64) -> Option<Self> {
-        Self::days(plus_days(self.first(), days)?, plus_days(self.last(), days)?)
     }
 }
 

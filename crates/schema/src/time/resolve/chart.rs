@@ -157,6 +157,11 @@ impl<'a> Chart<'a> {
         chart
     }
 
+    /// The word number of token `at`.
+    pub(super) fn word(&self, at: usize) -> u32 {
+        self.words[at]
+    }
+
     /// Finds all nodes that begin with token `start`.
     fn begin(&mut self, start: usize, filled: &mut Vec<Filled>) {
         let word = self.words[start];
@@ -265,10 +270,11 @@ impl<'a> Chart<'a> {
                 }
             }
         };
-        let same = |node: &&Node| node.end == end && node.class == class;
-        if self.nodes[start].len() >= NODES
-            || self.nodes[start].iter().filter(same).count() >= SAME
-        {
+        let same = self.nodes[start].iter().filter(|node| node.end == end && node.class == class);
+        let (count, best) = same.fold((0, 0), |(count, best), node| (count + 1, best.max(node.rank)));
+        // One that is read more flatly than all others is kept in any case.
+        let full = count >= SAME && (rank <= best || count >= 2 * SAME);
+        if self.nodes[start].len() >= NODES || full {
             return;
         }
         self.nodes[start].push(Node {

@@ -18,6 +18,8 @@ mod when;
 
 use std::ops::Range;
 
+use jiff::civil::Date;
+
 pub use language::Language;
 
 pub use actions::Core as RecurrenceCore;
@@ -28,7 +30,7 @@ use table::Direction;
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
-use super::value::{Recurrence, TimeValue};
+use super::value::{Point, Recurrence, TimeValue};
 use crate::moment::Moment;
 
 /// Half of the earth that seasons are told for.
@@ -177,15 +179,42 @@ fn read(
 ) -> Vec<Found> {
     let chart = Chart::read(table, context, text, &tokens, &words);
     let mut out = Vec::new();
+    // The day (or the first one) of the date named last.
+    let mut named: Option<Date> = None;
     let mut at = 0;
     while at < words.len() {
         let Some(node) = best(&chart, at, text, &tokens, table) else {
             at += 1;
             continue;
         };
+        // A longer one that begins inside and goes on behind it is meant.
+        let beyond = |from: usize| {
+            best(&chart, from, text, &tokens, table)
+                .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
+        };
+        if node.class == Class::Date && (at + 1..node.end).any(beyond) {
+            at += 1;
+            continue;
+        }
         let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
         let side = tense(table, &tokens, &words, at..node.end);
         if let Some(mut found) = found(node, context, side) {
+            if let Some(day) = named
+                && !found.candidates.is_empty()
+                && let Sem::When(when) = &node.sem
+                && (when.is_clock() || !when.is_sure(context))
+            {
+                let near = Context {
+                    anchor: Some(day.at(0, 0, 0, 0)),
+                    ..*context
+                };
+                carry(&mut found, text, &tokens, &words, at..node.end, table, &near, when.is_clock());
+            }
+            if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) = found.candidates.first()
+                && !matches!(point, Point::Year(_))
+            {
+                named = Some(point.first().date());
+            }
             found.words = text[range.clone()].to_owned();
             found.range = range;
             found.language = language;
@@ -194,6 +223,43 @@ fn read(
         at = node.end;
     }
     out
+}
+
+/// Adds what a phrase means when it is read from the date named before it: "the 12th" in a month that was just spoken
+/// of, "at six" on a day that was. A time of day comes first so; other dates come last.
+#[expect(clippy::too_many_arguments, reason = "one text with its tokens, passed on")]
+fn carry(
+    found: &mut Found,
+    text: &str,
+    tokens: &Tokens,
+    words: &[u32],
+    phrase: Range<usize>,
+    table: &Table,
+    near: &Context,
+    first: bool,
+) {
+    let part = Tokens {
+        folded: tokens.folded.clone(),
+        tokens: tokens.tokens[phrase.clone()].to_vec(),
+    };
+    let chart = Chart::read(table, near, text, &part, &words[phrase.clone()]);
+    let node = chart.nodes[0].iter().rev().filter(|node| node.class == Class::Date && node.end == phrase.len());
+    let Some(Sem::When(when)) = node.max_by_key(|node| node.rank).map(|node| &node.sem) else {
+        return;
+    };
+    let near_day = near.today();
+    let readings = when.readings(near).into_iter().filter(|reading| {
+        let days = near_day.map_or(i64::MAX, |day| calendar::days_between(day, reading.val.first()));
+        let first = reading.val.first();
+        let same_month = near_day.is_some_and(|day| (day.year(), day.month()) == (first.year(), first.month()));
+        (reading.side != Side::Past && (0..=31).contains(&days)) || same_month
+    });
+    let values: Vec<TimeValue> = readings
+        .map(|reading| reading.val.value())
+        .filter(|value| !found.candidates.contains(value))
+        .collect();
+    let at = if first { 0 } else { found.candidates.len() };
+    found.candidates.splice(at..at, values);
 }
 
 /// The longest time expression that begins with token `at`.
@@ -208,14 +274,22 @@ fn best<'a>(
     if nodes.is_empty() {
         return None;
     }
-    // Bare digits are a year only near our time, and no sum of money.
-    let money = |c: char| matches!(c, '$' | '€' | '£' | '¥' | '₩' | '₹');
-    let before = &text[..tokens.tokens[at].range.start];
+    // Bare digits are a year only near our time, and nothing is a sum of money.
+    if tokens.tokens[at].kind == Kind::Digits {
+        let before = &text[..tokens.tokens[at].range.start];
+        if before.trim_end().ends_with(['$', '€', '£', '¥', '₩', '₹']) {
+            return None;
+        }
+    }
     let bare = |node: &Node| {
         node.end == at + 1
             && tokens.tokens[at].kind == Kind::Digits
-            && (!tokens.text(at).starts_with("19") && !tokens.text(at).starts_with("20")
-                || before.trim_end().ends_with(money))
+            && !tokens.text(at).starts_with("19")
+            && !tokens.text(at).starts_with("20")
+    };
+    // A number word alone is none either.
+    let bare = |node: &Node| {
+        bare(node) || (node.end == at + 1 && table.number_word(chart.word(at)).is_some())
     };
     // A Korean word is read from its beginning; its particles may follow.
     let token = &tokens.tokens[at];
@@ -230,8 +304,9 @@ fn best<'a>(
             && !bare(node)
             && !weak(node, at, text, tokens, table)
     };
-    nodes.iter().filter(|node| alone(node)).max_by_key(|node| {
-        (node.end, node.class == Class::Other, node.rank)
+    // Of equals the first: what stands first in the table.
+    nodes.iter().rev().filter(|node| alone(node)).max_by_key(|node| {
+        (node.end, node.class == Class::Other, node.class == Class::Recurrence, node.rank)
     })
 }
 
@@ -266,7 +341,8 @@ fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) ->
     };
     let mut nearest: Option<(usize, Direction)> = None;
     let mut weight = 0;
-    for at in (0..phrase.start).rev() {
+    let before = if table.verb_last { 0..0 } else { 0..phrase.start };
+    for at in before.rev() {
         if ends_sentence(at) {
             break;
         }
@@ -313,11 +389,11 @@ fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Fou
                 Direction::Past => Side::Past,
                 Direction::Future | Direction::Neutral => Side::Future,
             });
-            if readings.iter().any(|reading| Some(reading.side) == wanted) {
-                readings.retain(|reading| reading.side == Side::Sure || Some(reading.side) == wanted);
-            }
+            // Signs of tense may belong to another verb: they order the candidates and leave out none.
+            let decided = readings.iter().any(|reading| Some(reading.side) == wanted);
+            readings.sort_by_key(|reading| decided && Some(reading.side) != wanted);
             out.candidates = candidates(&readings);
-            out.sure = out.candidates.len() == 1;
+            out.sure = readings.len() == 1 || decided;
         }
         Sem::Recur(recur) => {
             let value = Recurrence::new(&recur.words).map(TimeValue::Recurrence);

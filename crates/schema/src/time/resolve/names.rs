@@ -84,6 +84,8 @@ names! {
         Middle = "middle",
         /// Late, or the end.
         Late = "late",
+        /// Late, and not before today where the whole is running ("later this month").
+        Later = "later",
         FirstHalf = "first_half",
         SecondHalf = "second_half",
     }
@@ -195,7 +197,7 @@ impl Slot {
 names! {
     /// What a rule does with the slots of its pattern.
     Action {
-        /// Makes a `{n}`: the first slot `{n}` is kept.
+        /// Makes a `{n}` of one `{n}`, or of two number words that name a year together ("nineteen eighty-six").
         Number = "number",
         /// Makes an `{ordinal}` of `{n}`, as in `{n}th`.
         Ordinal = "ordinal",
@@ -235,11 +237,13 @@ names! {
         SpanFrom = "span_from",
         /// From the first `{date}` to the last, both included.
         Range = "range",
+        /// `range` of two days side by side ("the 11th and 12th"); nothing for others.
+        Pair = "pair",
         /// From the first `{date}` up to the day before the last.
         RangeBefore = "range_before",
-        /// From the beginning of `{date}` (this year, this week) to now.
+        /// From the beginning of `{date}` (this year, this week) to yesterday.
         SoFar = "so_far",
-        /// From now to the end of `{date}`.
+        /// From today to the end of `{date}`.
         RestOf = "rest_of",
         /// The Monday-to-Sunday week (or the weekend, with `{unit=weekend}`) of `{date}`.
         WeekOf = "week_of",

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 
 use super::{
+    actions::EITHER_WAY,
     holidays,
     names::{Action, Class, Part, Portion, Season, Slot, Unit},
     pattern::{self, Piece},
-    text::{Kind, tokenise},
+    text::{self, Kind, tokenise},
 };
 
 /// Months in order, as `[months]` names them.
@@ -55,6 +56,9 @@ struct Written {
     /// Whether words are written together ("Freitagabend").
     #[serde(default)]
     compounds: bool,
+    /// Whether the verb stands behind the date, so that what stands before belongs to another clause.
+    #[serde(default)]
+    verb_last: bool,
     /// Words that may stand between number words ("and", "-").
     #[serde(default)]
     joiners: Vec<String>,
@@ -199,6 +203,7 @@ pub struct Table {
     weak: Vec<String>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
+    pub(super) verb_last: bool,
     pub(super) function_words: Vec<String>,
     pub(super) recurring: Recurring,
     names: BTreeMap<(Class, i32), String>,
@@ -227,6 +232,7 @@ impl Table {
             weak: written.weak.iter().map(|word| folded(word)).collect(),
             prefixes: written.prefixes,
             compounds: written.compounds,
+            verb_last: written.verb_last,
             function_words: written.function_words,
             recurring: written.recurrence,
             names: BTreeMap::new(),
@@ -266,7 +272,10 @@ impl Table {
         })?;
         let number = |name: &str| name.parse().ok();
         table.list("relative", &written.relative, Class::Relative, number)?;
-        table.list("days", &written.days, Class::Day, number)?;
+        table.list("days", &written.days, Class::Day, |name| match name.strip_prefix("+-") {
+            Some(days) => days.parse::<i32>().ok().map(|days| EITHER_WAY + days),
+            None => number(name),
+        })?;
         table.list("eras", &written.eras, Class::Era, number)?;
         table.list("ampm", &written.ampm, Class::AmPm, |name| match name {
             "am" => Some(0),
@@ -401,7 +410,8 @@ impl Table {
     fn word(&mut self, word: &str, class: Class, value: i32) -> Result<(), String> {
         let row = self.row(word)?;
         let elements = row.into_iter().map(Element::Word).collect();
-        self.add(elements, Makes::Word(class, value));
+        let glued = hangul_within(word);
+        self.add_rule(elements, glued, Vec::new(), Makes::Word(class, value));
         Ok(())
     }
 
@@ -451,17 +461,20 @@ impl Table {
         let mut elements = Vec::new();
         let mut glued = Vec::new();
         let mut constants = Vec::new();
+        let mut hangul = Vec::new();
         let mut blank = true;
         for piece in pieces {
             match piece {
                 Piece::Constant(slot, value) => constants.push((*slot, *value)),
                 Piece::Slot(slot, value) => {
                     elements.push(Element::Slot(*slot, *value));
+                    hangul.push(false);
                     glued.push(!blank);
                     blank = false;
                 }
                 Piece::Text(text) => {
                     let tokens = tokenise(text);
+                    hangul.extend(hangul_within(text));
                     for (at, token) in tokens.tokens.iter().enumerate() {
                         elements.push(Element::Word(self.intern(tokens.text(at))));
                         glued.push(!(blank && at == 0) && !token_blank(text, token.range.start));
@@ -484,14 +497,10 @@ impl Table {
             .collect();
         for at in 0..glued.len() {
             glued[at] &= at > 0 && (marks[at] || marks[at - 1]);
+            glued[at] |= hangul[at];
         }
         self.add_rule(elements, glued, constants, Makes::Action(action));
         Ok(())
-    }
-
-    fn add(&mut self, elements: Vec<Element>, makes: Makes) {
-        let glued = vec![false; elements.len()];
-        self.add_rule(elements, glued, Vec::new(), makes);
     }
 
     fn add_rule(
@@ -517,6 +526,15 @@ impl Table {
 
 fn token_blank(text: &str, start: usize) -> bool {
     text[..start].ends_with(char::is_whitespace)
+}
+
+/// For each token of `text`, whether it is Hangul right behind Hangul: a word that must be written in one.
+fn hangul_within(text: &str) -> Vec<bool> {
+    let tokens = tokenise(text);
+    let is_hangul = |at: usize| tokens.text(at).chars().all(text::is_hangul);
+    (0..tokens.tokens.len())
+        .map(|at| at > 0 && !tokens.tokens[at].blank && is_hangul(at) && is_hangul(at - 1))
+        .collect()
 }
 
 /// `word` as tokens are folded.

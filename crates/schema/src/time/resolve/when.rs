@@ -58,7 +58,7 @@ impl Reading {
         Self::of(val, Side::Sure)
     }
 
-    fn of(val: Val, side: Side) -> Self {
+    pub(super) fn of(val: Val, side: Side) -> Self {
         Self {
             val,
             side,
@@ -172,6 +172,11 @@ impl When {
     /// Whether nothing but a time of day is known.
     pub(super) fn is_clock(&self) -> bool {
         self.base.is_none() && !self.has_day_parts() && self.year.is_none()
+    }
+
+    /// Whether the words leave nothing open.
+    pub(super) fn is_sure(&self, context: &Context) -> bool {
+        self.readings(context).iter().all(|reading| reading.side == Side::Sure)
     }
 
     /// Whether anything finer than a year is open to be looked up.
@@ -551,7 +556,7 @@ pub(super) fn portion_of(reading: &Reading, portion: Portion, today: Option<Date
         let (month, count) = match portion {
             Portion::Early => (1, 4),
             Portion::Middle => (5, 4),
-            Portion::Late | Portion::SecondHalf => (7, 6),
+            Portion::Late | Portion::Later | Portion::SecondHalf => (7, 6),
             Portion::FirstHalf => (1, 6),
         };
         Val::months(year, month, count)
@@ -559,25 +564,27 @@ pub(super) fn portion_of(reading: &Reading, portion: Portion, today: Option<Date
         match portion {
             Portion::Early | Portion::FirstHalf => days(0, 14),
             Portion::Middle => days(9, 19),
-            Portion::Late | Portion::SecondHalf => late_days(15),
+            Portion::Late | Portion::SecondHalf => days(15, val.length() - 1),
+            Portion::Later => late_days(15),
         }
     } else if val.is_day() {
         match portion {
-            Portion::Late => Point::minute(last.at(23, 59, 0, 0)).ok().map(Val::point),
+            Portion::Late | Portion::Later => Point::minute(last.at(23, 59, 0, 0)).ok().map(Val::point),
             _ => Some(val),
         }
     } else if val.length() == 7 {
         match portion {
             Portion::Early | Portion::FirstHalf => days(0, 2),
             Portion::Middle => days(2, 3),
-            Portion::Late | Portion::SecondHalf => late_days(3),
+            Portion::Late | Portion::SecondHalf => days(3, 6),
+            Portion::Later => late_days(3),
         }
     } else if let (Point::Year(from), Point::Year(to)) = (val.from, val.to) {
         let third = (to - from + 1) / 3;
         match portion {
             Portion::Early => Val::years(from, from + third),
             Portion::Middle => Val::years(from + third + 1, to - third),
-            Portion::Late => Val::years(to - third + 1, to),
+            Portion::Late | Portion::Later => Val::years(to - third + 1, to),
             Portion::FirstHalf => Val::years(from, from + (to - from) / 2),
             Portion::SecondHalf => Val::years(from + (to - from) / 2 + 1, to),
         }
@@ -586,7 +593,7 @@ pub(super) fn portion_of(reading: &Reading, portion: Portion, today: Option<Date
         match portion {
             Portion::Early => days(0, length / 3),
             Portion::Middle => days(length / 3, length * 2 / 3),
-            Portion::Late => days(length * 2 / 3, length - 1),
+            Portion::Late | Portion::Later => days(length * 2 / 3, length - 1),
             Portion::FirstHalf => days(0, length / 2 - 1),
             Portion::SecondHalf => days(length / 2, length - 1),
         }
