@@ -15,12 +15,14 @@ use crate::time::value::Point;
 pub(super) const EITHER_WAY: i32 = 1000;
 
 /// Something that comes again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Recur {
     /// The words to write.
     pub(super) words: String,
     /// What makes two recurrences the same whatever their words: step, ordinal, unit, weekdays.
     pub(super) core: Core,
+    /// A date that bounds it ("every Tuesday since October").
+    pub(super) date: Option<Rc<When>>,
 }
 
 /// The rhythm of a recurrence.
@@ -633,7 +635,8 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
         out.push(Reading {
             val,
             exact: None,
-            whole: None,
+            // What is said may also be only that it begins then.
+            whole: Some(from),
             ..*start
         });
     }
@@ -861,7 +864,12 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
     };
     let written = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let own = crate::time::value::Recurrence::new(&written).is_ok();
+    let inner = slots.all(Slot::Recurrence).find_map(|sem| match sem {
+        Sem::Recur(recur) => recur.date.clone(),
+        _ => None,
+    });
     Some(Recur {
+        date: slots.dates().next().cloned().or(inner),
         words: if own { written } else { form.replace("{}", &joined) },
         core: Core {
             step,

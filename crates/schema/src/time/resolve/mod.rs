@@ -398,6 +398,9 @@ fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Fou
         Sem::Recur(recur) => {
             let value = Recurrence::new(&recur.words).map(TimeValue::Recurrence);
             out.candidates = value.into_iter().collect();
+            if let Some(date) = &recur.date {
+                out.candidates.extend(candidates(&date.readings(context)));
+            }
             out.rhythm = Some(recur.core.clone());
         }
         Sem::Vague => out.candidates = vec![TimeValue::Empty],

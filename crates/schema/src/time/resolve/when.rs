@@ -379,7 +379,7 @@ impl When {
             let one = self.stepped(relative, past, future, today, context);
             return one.map(Reading::sure).into_iter().collect();
         }
-        let both = match (past, future) {
+        let mut both = match (past, future) {
             (Some(past), Some(future)) if past == future => vec![Reading::sure(past)],
             (past, future) => {
                 let mut both: Vec<Reading> = [(future, Side::Future), (past, Side::Past)]
@@ -397,6 +397,13 @@ impl When {
                 both
             }
         };
+        if self.holiday.is_some() {
+            // "At Christmas" may be any day around it: the month comes last.
+            for reading in &mut both {
+                let first = reading.val.first();
+                reading.whole = Val::month(first.year(), first.month());
+            }
+        }
         both
     }
 
