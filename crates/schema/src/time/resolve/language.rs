@@ -42,6 +42,14 @@ macro_rules! languages {
 languages! {
     /// English.
     English "en",
+    /// German.
+    German "de",
+    /// Spanish.
+    Spanish "es",
+    /// French.
+    French "fr",
+    /// Portuguese.
+    Portuguese "pt",
 }
 
 impl Language {
