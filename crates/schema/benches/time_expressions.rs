@@ -22,7 +22,10 @@ fn sentences() -> Vec<(String, Moment)> {
 
 fn bench(criterion: &mut Criterion) {
     let sentences = sentences();
-    for (name, language) in [("language given", Some(Language::English)), ("language found out", None)] {
+    for (name, language) in [
+        ("language given", Some(Language::English)),
+        ("language found out", None),
+    ] {
         let options = Options {
             language,
             ..Options::default()

@@ -30,21 +30,52 @@ fn main() -> Result<(), Box<dyn Error>> {
         let outcomes = time_data::sentences(code, &resolve);
         let hits = outcomes.iter().filter(|of| of.is_hit()).count();
         for of in outcomes.iter().filter(|of| !of.is_hit()) {
-            let wanted = of.ours.clone().map_or(of.line.expect_any.clone(), |ours| vec![ours]);
-            println!("{} | {} | {} | want {wanted:?} | got {:?} {:?}", of.line.reference, of.line.input, of.line.phrase, of.words, of.got);
+            let wanted = of
+                .ours
+                .clone()
+                .map_or(of.line.expect_any.clone(), |ours| vec![ours]);
+            println!(
+                "{} | {} | {} | want {wanted:?} | got {:?} {:?}",
+                of.line.reference, of.line.input, of.line.phrase, of.words, of.got
+            );
         }
-        println!("{code} dates: {hits} of {} ({:.1} %)", outcomes.len(), percent(hits, outcomes.len()));
+        println!(
+            "{code} dates: {hits} of {} ({:.1} %)",
+            outcomes.len(),
+            percent(hits, outcomes.len())
+        );
     }
     if what != "dates" {
         let labelled = time_data::labelled(code, &resolve);
         for of in labelled.iter().filter(|of| !of.hit) {
-            let found: Vec<_> = of.found.iter().map(|found| (found.words.as_str(), show(found))).collect();
-            println!("{} {} | want {} | at {} | {} | got {found:?}", of.scenario, of.record, of.time, of.start, of.evidence.join(" || ").replace('\n', " "));
+            let found: Vec<_> = of
+                .found
+                .iter()
+                .map(|found| (found.words.as_str(), show(found)))
+                .collect();
+            println!(
+                "{} {} | want {} | at {} | {} | got {found:?}",
+                of.scenario,
+                of.record,
+                of.time,
+                of.start,
+                of.evidence.join(" || ").replace('\n', " ")
+            );
         }
         let hits = labelled.iter().filter(|of| of.hit).count();
-        let day = labelled.iter().filter(|of| of.hit || of.session_day).count();
-        println!("{code} scenarios: {hits} of {} ({:.1} %)", labelled.len(), percent(hits, labelled.len()));
-        println!("{code} scenarios, the day of the session allowed: {day} ({:.1} %)", percent(day, labelled.len()));
+        let day = labelled
+            .iter()
+            .filter(|of| of.hit || of.session_day)
+            .count();
+        println!(
+            "{code} scenarios: {hits} of {} ({:.1} %)",
+            labelled.len(),
+            percent(hits, labelled.len())
+        );
+        println!(
+            "{code} scenarios, the day of the session allowed: {day} ({:.1} %)",
+            percent(day, labelled.len())
+        );
     }
     Ok(())
 }

@@ -38,7 +38,10 @@ fn sentences_with_dates_are_resolved() {
         let hits = outcomes.iter().filter(|of| of.is_hit()).count();
         let share = percent(hits, outcomes.len());
         println!("{code}: {hits} of {} ({share:.1} %)", outcomes.len());
-        assert!(share >= bar, "{code}: {share:.1} % of the sentences, below {bar} %");
+        assert!(
+            share >= bar,
+            "{code}: {share:.1} % of the sentences, below {bar} %"
+        );
     }
 }
 
@@ -49,7 +52,10 @@ fn labelled_times_are_among_the_candidates() {
         let hits = labelled.iter().filter(|of| of.hit).count();
         let share = percent(hits, labelled.len());
         println!("{code}: {hits} of {} ({share:.1} %)", labelled.len());
-        assert!(share >= bar, "{code}: {share:.1} % of the labelled times, below {bar} %");
+        assert!(
+            share >= bar,
+            "{code}: {share:.1} % of the labelled times, below {bar} %"
+        );
     }
 }
 
@@ -61,10 +67,26 @@ fn cases_from_memory_systems() {
             "2022-11-06T18:20:00+00:00",
             &["2022-11-05"][..],
         ),
-        ("They want to see it again in a month.", "2022-11-06T18:20:00", &["2022-12"]),
-        ("I handed in my notice at the bakery last Friday.", "2024-06-12T12:05:00", &["2024-06-07"]),
-        ("Last Friday was the day I quit the bakery.", "2024-06-14T08:30:00", &["2024-06-07"]),
-        ("Two weekends ago we camped by Lake Orrin.", "2024-10-17T20:10:00", &["2024-10-05/2024-10-06"]),
+        (
+            "They want to see it again in a month.",
+            "2022-11-06T18:20:00",
+            &["2022-12"],
+        ),
+        (
+            "I handed in my notice at the bakery last Friday.",
+            "2024-06-12T12:05:00",
+            &["2024-06-07"],
+        ),
+        (
+            "Last Friday was the day I quit the bakery.",
+            "2024-06-14T08:30:00",
+            &["2024-06-07"],
+        ),
+        (
+            "Two weekends ago we camped by Lake Orrin.",
+            "2024-10-17T20:10:00",
+            &["2024-10-05/2024-10-06"],
+        ),
         (
             "Freezing, and for the last three days I've been in bed with a cold.",
             "2024-10-17T20:10:00",
@@ -85,18 +107,47 @@ fn cases_from_memory_systems() {
             "2024-09-10T17:30:00",
             &["2024-09-03", "2024-09-24"],
         ),
-        ("The kennel is booked for March 5, when we go skiing.", "2024-09-10T17:30:00", &["2025-03-05"]),
-        ("Last week he adopted a greyhound called Pixel.", "2025-03-20T13:00:00", &["2025-03-10/2025-03-16"]),
-        ("My sister Zoya arrives on 9 November.", "2025-11-03T08:00:00", &["2025-11-09"]),
-        ("Family moves to Ísafjörður — in May", "2025-01-05T10:01:00", &["2025-05"]),
-        ("My scanner broke on Sunday.", "2025-01-21T09:00:00", &["2025-01-19"]),
-        ("We moved on Saturday, so it's Tartu for me from now on.", "2025-10-14T18:00:00", &["2025-10-11"]),
-        ("The course moves to room 12 on 24 November.", "2025-11-10T13:00:00", &["2025-11-24"]),
+        (
+            "The kennel is booked for March 5, when we go skiing.",
+            "2024-09-10T17:30:00",
+            &["2025-03-05"],
+        ),
+        (
+            "Last week he adopted a greyhound called Pixel.",
+            "2025-03-20T13:00:00",
+            &["2025-03-10/2025-03-16"],
+        ),
+        (
+            "My sister Zoya arrives on 9 November.",
+            "2025-11-03T08:00:00",
+            &["2025-11-09"],
+        ),
+        (
+            "Family moves to Ísafjörður — in May",
+            "2025-01-05T10:01:00",
+            &["2025-05"],
+        ),
+        (
+            "My scanner broke on Sunday.",
+            "2025-01-21T09:00:00",
+            &["2025-01-19"],
+        ),
+        (
+            "We moved on Saturday, so it's Tartu for me from now on.",
+            "2025-10-14T18:00:00",
+            &["2025-10-11"],
+        ),
+        (
+            "The course moves to room 12 on 24 November.",
+            "2025-11-10T13:00:00",
+            &["2025-11-24"],
+        ),
     ] {
         let got = candidates(text, at);
         for value in expected {
             assert!(
-                got.iter().any(|of| of.first().is_some_and(|first| first == value)),
+                got.iter()
+                    .any(|of| of.first().is_some_and(|first| first == value)),
                 "{text}: want {value}, got {got:?}"
             );
         }
@@ -108,24 +159,55 @@ fn without_a_message_time_words_are_kept_and_absolute_dates_resolved() {
     let text = "Yesterday I repotted the fig tree. I bought it on 2 March 2025 in Ghent.";
     let found = resolve(text, None, &Options::default());
     assert_eq!(found.len(), 2, "{found:?}");
-    assert_eq!((found[0].words.as_str(), &found[0].candidates[..]), ("Yesterday", &[][..]));
+    assert_eq!(
+        (found[0].words.as_str(), &found[0].candidates[..]),
+        ("Yesterday", &[][..])
+    );
     assert_eq!(found[1].candidates[0].to_string(), "2025-03-02");
-    for relative in ["three weeks ago", "on Friday", "last summer", "in March", "next year", "now", "from May to July"] {
+    for relative in [
+        "three weeks ago",
+        "on Friday",
+        "last summer",
+        "in March",
+        "next year",
+        "now",
+        "from May to July",
+    ] {
         let found = resolve(relative, None, &Options::default());
         assert!(!found.is_empty(), "{relative} is dropped");
-        assert!(found.iter().all(|of| of.candidates.is_empty()), "{relative}: {found:?}");
+        assert!(
+            found.iter().all(|of| of.candidates.is_empty()),
+            "{relative}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn a_date_says_the_same_written_out() {
     let at = "2024-03-14T10:00:00";
-    for relative in ["yesterday", "last Friday", "two days ago", "on Monday", "tomorrow", "next Friday", "the day before yesterday"] {
+    for relative in [
+        "yesterday",
+        "last Friday",
+        "two days ago",
+        "on Monday",
+        "tomorrow",
+        "next Friday",
+        "the day before yesterday",
+    ] {
         let value = candidates(&format!("We met {relative}."), at)[0][0].clone();
-        assert_eq!(candidates(&format!("We met on {value}."), at)[0], [value.clone()], "{relative}");
+        assert_eq!(
+            candidates(&format!("We met on {value}."), at)[0],
+            [value.clone()],
+            "{relative}"
+        );
         let date: jiff::civil::Date = value.parse().unwrap();
         let months = ["January", "February", "March", "April", "May"];
-        let words = format!("We met on {} {} {}.", date.day(), months[date.month() as usize - 1], date.year());
+        let words = format!(
+            "We met on {} {} {}.",
+            date.day(),
+            months[date.month() as usize - 1],
+            date.year()
+        );
         assert_eq!(candidates(&words, at)[0], [value], "{relative}");
     }
 }
@@ -136,7 +218,25 @@ fn no_text_panics() {
     let words: Vec<&str> = include_str!("../time/en.toml")
         .split(|c: char| c.is_whitespace() || "\"[]{}(),".contains(c))
         .filter(|word| !word.is_empty())
-        .chain(["99999999999999", "2024", "31", "0", "29", "12", "٣", "年", "월", "금", "é", "\u{301}", "👩‍👩‍👧", "\u{0}", "-", "/", ":"])
+        .chain([
+            "99999999999999",
+            "2024",
+            "31",
+            "0",
+            "29",
+            "12",
+            "٣",
+            "年",
+            "월",
+            "금",
+            "é",
+            "\u{301}",
+            "👩‍👩‍👧",
+            "\u{0}",
+            "-",
+            "/",
+            ":",
+        ])
         .collect();
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |bound: usize| {
@@ -163,7 +263,9 @@ fn no_text_panics() {
 #[test]
 fn long_rows_of_time_words_take_linear_time() {
     let at: Moment = "2024-02-29T12:00:00".parse().unwrap();
-    let text = "from the first of may to the second of june and 3 weeks after last friday 2 days ago ".repeat(300);
+    let text =
+        "from the first of may to the second of june and 3 weeks after last friday 2 days ago "
+            .repeat(300);
     let begun = std::time::Instant::now();
     let found = resolve(&text, Some(&at), &Options::default());
     assert!(found.len() >= 300);

@@ -58,7 +58,9 @@ fn dates() -> std::path::PathBuf {
 
 fn lines<T: for<'a> Deserialize<'a>>(file: &str) -> Vec<T> {
     let text = fs::read_to_string(dates().join(file)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The sentences of a language, each resolved.
@@ -76,19 +78,27 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
             let from = of.range.start.max(range.start);
             of.range.end.min(range.end).saturating_sub(from)
         };
-        let best = found.iter().filter(|of| overlap(of) > 0).max_by_key(overlap);
+        let best = found
+            .iter()
+            .filter(|of| overlap(of) > 0)
+            .max_by_key(overlap);
         let ours = disagreements
             .iter()
             .find(|of| of.input == line.input && of.phrase == line.phrase)
             .map(|of| of.ours.clone());
         Outcome {
-            got: best.map_or(Vec::new(), |of| of.candidates.iter().map(ToString::to_string).collect()),
+            got: best.map_or(Vec::new(), |of| {
+                of.candidates.iter().map(ToString::to_string).collect()
+            }),
             words: best.map_or(String::new(), |of| of.words.clone()),
             ours,
             line,
         }
     };
-    lines(&format!("{code}.jsonl")).into_iter().map(outcome).collect()
+    lines(&format!("{code}.jsonl"))
+        .into_iter()
+        .map(outcome)
+        .collect()
 }
 
 /// A labelled record with a time, and what its evidence says.
@@ -110,16 +120,26 @@ pub struct Labelled {
 /// All records with a time of the scenarios whose language begins with `code`.
 pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/scenarios");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     let mut out = Vec::new();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "json")) {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
+    {
         let scenario = Scenario::from_path(file).unwrap();
         let language = scenario.transcript.language.clone().unwrap_or_default();
         if !language.starts_with(code) {
             continue;
         }
-        for record in scenario.records.iter().filter(|record| !record.dimension.time.is_empty()) {
+        for record in scenario
+            .records
+            .iter()
+            .filter(|record| !record.dimension.time.is_empty())
+        {
             let time = record.dimension.time.clone();
             let mut evidence = Vec::new();
             let mut found = Vec::new();
@@ -140,8 +160,13 @@ pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
                 found.iter().any(|of| of.candidates.contains(&value))
             } else {
                 // A recurrence is found when its rhythm is, whatever its words and bounds.
-                let rhythms: Vec<_> = resolve(&time, &start).into_iter().filter_map(|of| of.rhythm).collect();
-                found.iter().any(|of| of.rhythm.as_ref().is_some_and(|own| rhythms.contains(own)))
+                let rhythms: Vec<_> = resolve(&time, &start)
+                    .into_iter()
+                    .filter_map(|of| of.rhythm)
+                    .collect();
+                found
+                    .iter()
+                    .any(|of| of.rhythm.as_ref().is_some_and(|own| rhythms.contains(own)))
             };
             let day = start.date().to_string();
             let session_day = matches!(time.len(), 4 | 7 | 10) && day.starts_with(&time);

@@ -85,7 +85,9 @@ impl<'a> Slots<'a> {
     /// `{length}`, or `{n} {unit}`, or one `{unit}`.
     fn span(&self) -> Option<Length> {
         self.length().or_else(|| {
-            let count = self.number(Slot::N).or(self.value(Slot::Ordinal).map(i64::from));
+            let count = self
+                .number(Slot::N)
+                .or(self.value(Slot::Ordinal).map(i64::from));
             Length::new(count.unwrap_or(1), self.unit()?)
         })
     }
@@ -153,7 +155,10 @@ pub(super) fn make(
             Some((Class::Length, Sem::Length(length)))
         }
         Action::HalfLength => Some((Class::Length, Sem::Length(half_length(&slots)?))),
-        Action::Time | Action::HalfPast | Action::HalfTo | Action::MinutesPast
+        Action::Time
+        | Action::HalfPast
+        | Action::HalfTo
+        | Action::MinutesPast
         | Action::MinutesTo => {
             let clock = clock(action, &slots)?;
             let when = When {
@@ -207,7 +212,11 @@ pub(super) fn make(
             let of = slots.dates().next()?.readings(context);
             let weekend = slots.unit() == Some(Unit::Weekend);
             known(all(of, |reading| {
-                if weekend { weekend_of(reading.val.first()) } else { calendar::week(reading.val.first()) }
+                if weekend {
+                    weekend_of(reading.val.first())
+                } else {
+                    calendar::week(reading.val.first())
+                }
             }))
         }
         Action::WeekNumber => known(week_number(&slots, context)),
@@ -227,7 +236,9 @@ pub(super) fn make(
             known(Some(readings.iter().map(of).collect()))
         }
         Action::QuarterOf | Action::HalfOf => {
-            let number = slots.number(Slot::N).or(slots.value(Slot::Ordinal).map(i64::from))?;
+            let number = slots
+                .number(Slot::N)
+                .or(slots.value(Slot::Ordinal).map(i64::from))?;
             let most = if action == Action::QuarterOf { 4 } else { 2 };
             // "Last quarter" is the one before this.
             let number = match number {
@@ -243,22 +254,29 @@ pub(super) fn make(
                 .cloned()
                 .collect();
             let mut when = put_together(&Slots(&rest), context, false).unwrap_or_default();
-            let field = if action == Action::QuarterOf { &mut when.quarter } else { &mut when.half };
+            let field = if action == Action::QuarterOf {
+                &mut when.quarter
+            } else {
+                &mut when.half
+            };
             *field = small(number);
             date(when)
         }
-        Action::Decade => decade(&slots, context).map(|readings| {
-            (Class::Date, Sem::When(Rc::new(When::known(readings))))
-        }),
+        Action::Decade => decade(&slots, context)
+            .map(|readings| (Class::Date, Sem::When(Rc::new(When::known(readings))))),
         Action::Century => {
-            let number = slots.number(Slot::N).or(slots.value(Slot::Ordinal).map(i64::from))?;
+            let number = slots
+                .number(Slot::N)
+                .or(slots.value(Slot::Ordinal).map(i64::from))?;
             let first = i16::try_from(number.checked_sub(1)?.checked_mul(100)?).ok()?;
             known(Some(one(Val::years(first.max(1), first.checked_add(99)?)?)))
         }
         Action::Began => known(began(&slots, context)),
-        Action::Now => known(context.anchor.and_then(|time| {
-            Some(one(Val::point(Point::minute(time).ok()?)))
-        })),
+        Action::Now => known(
+            context
+                .anchor
+                .and_then(|time| Some(one(Val::point(Point::minute(time).ok()?)))),
+        ),
         Action::Vague => Some((Class::Other, Sem::Vague)),
         Action::Unresolved => Some((Class::Other, Sem::Unresolved)),
         Action::Nothing => Some((Class::Other, Sem::Nothing)),
@@ -345,7 +363,11 @@ fn clock(action: Action, slots: &Slots<'_>) -> Option<Clock> {
     let hour = i64::from(clock.hour?);
     let total = hour * 60 + minutes;
     // Before one o'clock it is past twelve, not past zero.
-    let total = if total < 60 && hour <= 12 && hour > 0 { total + 720 } else { total };
+    let total = if total < 60 && hour <= 12 && hour > 0 {
+        total + 720
+    } else {
+        total
+    };
     clock.hour = small(total.rem_euclid(1440) / 60);
     clock.minute = small(total.rem_euclid(60));
     Some(clock)
@@ -353,7 +375,9 @@ fn clock(action: Action, slots: &Slots<'_>) -> Option<Clock> {
 
 /// Two digits of a year: the nearer century, with what lies ahead at most thirty years.
 fn full_year(two: i64, context: &Context) -> Option<i16> {
-    let now = context.today().map_or(2025, |today| i64::from(today.year()));
+    let now = context
+        .today()
+        .map_or(2025, |today| i64::from(today.year()));
     let year = now / 100 * 100 + two;
     let year = if year > now + 30 { year - 100 } else { year };
     i16::try_from(year).ok()
@@ -369,7 +393,10 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
         when = when.merge(date)?;
     }
     let mut own = When {
-        month: slots.value(Slot::Month).or(slots.number(Slot::M).and_then(|m| i32::try_from(m).ok())).and_then(|m| small(m.into())),
+        month: slots
+            .value(Slot::Month)
+            .or(slots.number(Slot::M).and_then(|m| i32::try_from(m).ok()))
+            .and_then(|m| small(m.into())),
         weekday: slots.value(Slot::Weekday).and_then(|day| small(day.into())),
         holiday: slots.value(Slot::Holiday),
         ..When::default()
@@ -377,7 +404,9 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
     if let Some(season) = slots.value(Slot::Season) {
         own.season = Some(named(Season::ALL, season)?);
     }
-    let day = slots.number(Slot::D).or(slots.value(Slot::Ordinal).map(i64::from));
+    let day = slots
+        .number(Slot::D)
+        .or(slots.value(Slot::Ordinal).map(i64::from));
     if let Some(day) = day {
         if !(1..=31).contains(&day) {
             return None;
@@ -413,13 +442,18 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
         if context.anchor.is_some() {
             let today = context.today()?;
             let val = calendar::unit_at(today, unit, steps)?;
-            base = Some(Some(if unit == Unit::Weekend && steps == 0 && val.first() > today {
-                // Said on a weekday the weekend is the coming one or the latest.
-                let past = calendar::unit_at(today, unit, -1)?;
-                vec![Reading::of(val, Side::Future), Reading::of(past, Side::Past)]
-            } else {
-                one(val)
-            }));
+            base = Some(Some(
+                if unit == Unit::Weekend && steps == 0 && val.first() > today {
+                    // Said on a weekday the weekend is the coming one or the latest.
+                    let past = calendar::unit_at(today, unit, -1)?;
+                    vec![
+                        Reading::of(val, Side::Future),
+                        Reading::of(past, Side::Past),
+                    ]
+                } else {
+                    one(val)
+                },
+            ));
         } else {
             base = Some(None);
         }
@@ -439,7 +473,9 @@ fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) -> Option<Whe
             // "Last night" is yesterday's, "this morning" today's.
             let _ = part;
             base = Some(context.today().map(|today| {
-                calendar::plus_days(today, relative.into()).map(Val::day).map_or(Vec::new(), one)
+                calendar::plus_days(today, relative.into())
+                    .map(Val::day)
+                    .map_or(Vec::new(), one)
             }));
         } else if slots.dates().next().is_some() {
             own.relative = Some(relative);
@@ -516,7 +552,10 @@ fn shifted(val: &Val, length: &Length, sign: i64) -> Option<Val> {
     if val.is_day() {
         return length.from(from, sign).map(Val::day);
     }
-    Val::days(length.from(val.first(), sign)?, length.from(val.last(), sign)?)
+    Val::days(
+        length.from(val.first(), sign)?,
+        length.from(val.last(), sign)?,
+    )
 }
 
 /// The range of a length right before or after today.
@@ -528,7 +567,14 @@ fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
     let now = context.anchor?;
     let today = now.date();
     if length.minutes != 0 {
-        let other = calendar::plus_minutes(now, if before { -length.minutes } else { length.minutes })?;
+        let other = calendar::plus_minutes(
+            now,
+            if before {
+                -length.minutes
+            } else {
+                length.minutes
+            },
+        )?;
         let (now, other) = (Point::minute(now).ok()?, Point::minute(other).ok()?);
         return Some(Val {
             from: now.min(other),
@@ -536,7 +582,11 @@ fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
         });
     }
     if length.unit == Unit::Quarter {
-        let (from, to) = if before { (-length.count, -1) } else { (1, length.count) };
+        let (from, to) = if before {
+            (-length.count, -1)
+        } else {
+            (1, length.count)
+        };
         let from = calendar::unit_at(today, Unit::Quarter, from)?;
         return Val::join(&from, &calendar::unit_at(today, Unit::Quarter, to)?);
     }
@@ -554,7 +604,16 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
         [a, b] => (When::clone(a), When::clone(b)),
         // "May 3 to 5": what is said once goes for both.
         _ => {
-            let pairs = [Slot::D, Slot::Ordinal, Slot::Hour, Slot::Time, Slot::M, Slot::Month, Slot::Year, Slot::Weekday];
+            let pairs = [
+                Slot::D,
+                Slot::Ordinal,
+                Slot::Hour,
+                Slot::Time,
+                Slot::M,
+                Slot::Month,
+                Slot::Year,
+                Slot::Weekday,
+            ];
             let twice = pairs.into_iter().find(|slot| slots.all(*slot).count() == 2);
             let mixed = slots.all(Slot::D).count() == 1 && slots.all(Slot::Ordinal).count() == 1;
             let is_end = |slot: Slot| match twice {
@@ -564,7 +623,9 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
             if twice.is_none() && !mixed {
                 return None;
             }
-            let ends: Vec<usize> = (0..slots.0.len()).filter(|&at| is_end(slots.0[at].0)).collect();
+            let ends: Vec<usize> = (0..slots.0.len())
+                .filter(|&at| is_end(slots.0[at].0))
+                .collect();
             let side = |leave: usize| {
                 let own: Vec<Filled> = slots
                     .0
@@ -600,17 +661,27 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
             (b.month, b.year) = (a.month, a.year.or(b.year));
         }
         if a.year.is_none() && a.month.is_some() {
-            a.year = match (b.year, (a.month, a.day.unwrap_or(1)) > (b.month, b.day.unwrap_or(31))) {
+            a.year = match (
+                b.year,
+                (a.month, a.day.unwrap_or(1)) > (b.month, b.day.unwrap_or(31)),
+            ) {
                 (Some(year), true) => Some(year - 1),
                 (year, _) => year,
             };
         }
     }
     let starts = a.readings(context);
-    let starts = if starts.is_empty() { b.readings(context).into_iter().filter(|_| false).collect() } else { starts };
+    let starts = if starts.is_empty() {
+        b.readings(context).into_iter().filter(|_| false).collect()
+    } else {
+        starts
+    };
     let mut out = Vec::new();
     for start in &starts {
-        let from = start.whole.filter(|whole| whole.first() == start.val.first()).unwrap_or(start.val);
+        let from = start
+            .whole
+            .filter(|whole| whole.first() == start.val.first())
+            .unwrap_or(start.val);
         // The end is the first one after the beginning.
         let at = calendar::plus_days(from.first(), -1)?;
         let near = Context {
@@ -618,10 +689,16 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
             ..*context
         };
         let open = b.base.is_none() && b.year.is_none() && b.relative.is_none();
-        let ends = if open { b.readings(&near) } else { b.readings(context) };
+        let ends = if open {
+            b.readings(&near)
+        } else {
+            b.readings(context)
+        };
         let end = ends
             .iter()
-            .filter(|end| end.val.to.last() >= from.from.first() && !(open && end.side == Side::Past))
+            .filter(|end| {
+                end.val.to.last() >= from.from.first() && !(open && end.side == Side::Past)
+            })
             .min_by_key(|end| end.val.to.last());
         let Some(end) = end else { continue };
         let last = match end.whole {
@@ -629,9 +706,13 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
             Some(whole) if whole.last() == end.val.last() => whole,
             _ => end.val,
         };
-        let Some(mut val) = Val::join(&from, &last) else { continue };
+        let Some(mut val) = Val::join(&from, &last) else {
+            continue;
+        };
         if before {
-            let Some(to) = val.to.previous().filter(|to| *to >= val.from) else { continue };
+            let Some(to) = val.to.previous().filter(|to| *to >= val.from) else {
+                continue;
+            };
             val.to = to;
         }
         out.push(Reading {
@@ -645,7 +726,9 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
     // The one that is running now is meant, whatever the tense.
     if let Some(today) = context.today()
         && out.len() > 1
-        && let Some(now) = out.iter().find(|of| of.val.first() <= today && of.val.last() >= today)
+        && let Some(now) = out
+            .iter()
+            .find(|of| of.val.first() <= today && of.val.last() >= today)
     {
         out = vec![Reading {
             side: Side::Sure,
@@ -680,7 +763,9 @@ fn weekend_of(date: jiff::civil::Date) -> Option<Val> {
 }
 
 fn week_number(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
-    let number = slots.number(Slot::N).or(slots.value(Slot::Ordinal).map(i64::from))?;
+    let number = slots
+        .number(Slot::N)
+        .or(slots.value(Slot::Ordinal).map(i64::from))?;
     if !(1..=53).contains(&number) {
         return None;
     }
@@ -700,7 +785,11 @@ fn week_number(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
 
 /// The nth unit, weekday or length in a date.
 fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
-    let nth = i64::from(slots.value(Slot::Ordinal).or(slots.number(Slot::N).and_then(|n| i32::try_from(n).ok()))?);
+    let nth = i64::from(
+        slots
+            .value(Slot::Ordinal)
+            .or(slots.number(Slot::N).and_then(|n| i32::try_from(n).ok()))?,
+    );
     let rest: Vec<Filled> = slots
         .0
         .iter()
@@ -868,7 +957,9 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
         return None;
     }
     let nth = match action {
-        Action::EveryNth => slots.value(Slot::Ordinal).or(slots.number(Slot::D).and_then(|d| i32::try_from(d).ok())),
+        Action::EveryNth => slots
+            .value(Slot::Ordinal)
+            .or(slots.number(Slot::D).and_then(|d| i32::try_from(d).ok())),
         _ => nth_before,
     };
     let joined = names.join(if weekdays.len() > 1 { &forms.and } else { " " });
@@ -886,7 +977,11 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
     });
     Some(Recur {
         date: slots.dates().next().cloned().or(inner),
-        words: if own { written } else { form.replace("{}", &joined) },
+        words: if own {
+            written
+        } else {
+            form.replace("{}", &joined)
+        },
         core: Core {
             step,
             nth,

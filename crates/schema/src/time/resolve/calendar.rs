@@ -149,7 +149,9 @@ pub(super) fn plus_days(date: Date, days: i64) -> Option<Date> {
 
 /// `date` and `months` more, pressed into the month.
 pub(super) fn plus_months(date: Date, months: i64) -> Option<Date> {
-    let date = date.checked_add(Span::new().try_months(months).ok()?).ok()?;
+    let date = date
+        .checked_add(Span::new().try_months(months).ok()?)
+        .ok()?;
     (1..=9999).contains(&date.year()).then_some(date)
 }
 
@@ -216,9 +218,8 @@ pub(super) fn season(year: i16, season: Season, south: bool) -> Option<Val> {
 /// The unit `step` units from the one that holds `date`: last week is -1, this month 0.
 pub(super) fn unit_at(date: Date, unit: Unit, step: i64) -> Option<Val> {
     let year = date.year();
-    let in_years = |years: i64| -> Option<i16> {
-        i16::try_from(i64::from(year).checked_add(years)?).ok()
-    };
+    let in_years =
+        |years: i64| -> Option<i16> { i16::try_from(i64::from(year).checked_add(years)?).ok() };
     match unit {
         Unit::Second | Unit::Minute | Unit::Hour => None,
         Unit::Day => plus_days(date, step).map(Val::day),

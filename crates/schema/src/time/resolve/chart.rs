@@ -270,8 +270,12 @@ impl<'a> Chart<'a> {
                 }
             }
         };
-        let same = self.nodes[start].iter().filter(|node| node.end == end && node.class == class);
-        let (count, best) = same.fold((0, 0), |(count, best), node| (count + 1, best.max(node.rank)));
+        let same = self.nodes[start]
+            .iter()
+            .filter(|node| node.end == end && node.class == class);
+        let (count, best) = same.fold((0, 0), |(count, best), node| {
+            (count + 1, best.max(node.rank))
+        });
         // One that is read more flatly than all others is kept in any case.
         let full = count >= SAME && (rank <= best || count >= 2 * SAME);
         if self.nodes[start].len() >= NODES || full {
@@ -295,8 +299,12 @@ impl<'a> Chart<'a> {
                 self.push_number(start, start + 1, value, digits);
                 let mut end = start + 1;
                 let mut value: i64 = value;
-                while let Some(word) = self.words.get(end).and_then(|w| self.table.number_word(*w)) {
-                    match value.checked_mul(word.value).filter(|_| word.multiplies && digits < 7) {
+                while let Some(word) = self.words.get(end).and_then(|w| self.table.number_word(*w))
+                {
+                    match value
+                        .checked_mul(word.value)
+                        .filter(|_| word.multiplies && digits < 7)
+                    {
                         Some(more) => value = more,
                         None => break,
                     }
@@ -314,14 +322,21 @@ impl<'a> Chart<'a> {
         let (mut total, mut current, mut end) = (0i64, first.value, start + 1);
         let mut spelled = u8::from((0..10).contains(&first.value) && !first.multiplies);
         // The unit that a further word must stay below.
-        let mut room = if first.multiplies { first.value } else { place(first.value) };
+        let mut room = if first.multiplies {
+            first.value
+        } else {
+            place(first.value)
+        };
         let mut ordinal = None;
         while end < self.words.len() && end - start < 16 {
             let mut at = end;
-            while at < self.words.len() && at < end + 2 && self.table.joins_numbers(self.words[at]) {
+            while at < self.words.len() && at < end + 2 && self.table.joins_numbers(self.words[at])
+            {
                 at += 1;
             }
-            let Some(&next) = self.words.get(at) else { break };
+            let Some(&next) = self.words.get(at) else {
+                break;
+            };
             let Some(word) = self.table.number_word(next) else {
                 if let Some(last) = self.table.ordinal_word(next)
                     && last > 0
@@ -335,7 +350,9 @@ impl<'a> Chart<'a> {
                 if at > end {
                     break;
                 }
-                let Some(product) = current.max(1).checked_mul(word.value) else { break };
+                let Some(product) = current.max(1).checked_mul(word.value) else {
+                    break;
+                };
                 if product > 1_000_000_000 {
                     break;
                 }
@@ -370,7 +387,12 @@ impl<'a> Chart<'a> {
             }
             end = at + 1;
         }
-        self.push_number(start, end, total + current, if spelled > 1 { spelled } else { 0 });
+        self.push_number(
+            start,
+            end,
+            total + current,
+            if spelled > 1 { spelled } else { 0 },
+        );
         if let Some((value, end)) = ordinal
             && let Ok(value) = i32::try_from(value)
         {

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use jiff::{ToSpan, civil::Date};
 use serde::Deserialize;
 
-use super::table::WEEKDAYS;
+use super::{
+    calendar::{Val, plus_days},
+    table::WEEKDAYS,
+};
 
 /// The list of holidays as it is written.
 #[derive(Deserialize)]
@@ -16,19 +19,38 @@ struct Written {
     orthodox_easter: BTreeMap<String, i64>,
     weekday: BTreeMap<String, String>,
     table: BTreeMap<String, Vec<Date>>,
+    span: BTreeMap<String, String>,
 }
 
 /// How the date of a holiday is found.
 #[derive(Debug)]
 enum Rule {
-    Fixed { month: i8, day: i8 },
+    Fixed {
+        month: i8,
+        day: i8,
+    },
     Easter(i64),
     OrthodoxEaster(i64),
     /// The nth weekday (0 is Monday) of a month, and days more.
-    Nth { month: i8, weekday: i8, nth: i8, more: i64 },
+    Nth {
+        month: i8,
+        weekday: i8,
+        nth: i8,
+        more: i64,
+    },
     /// The last weekday (0 is Monday) before a day of a month.
-    Before { month: i8, weekday: i8, day: i8 },
+    Before {
+        month: i8,
+        weekday: i8,
+        day: i8,
+    },
     Table(Vec<Date>),
+    /// From some days after another holiday of the list to some days after it; negative days lie before it.
+    Span {
+        of: usize,
+        from: i64,
+        to: i64,
+    },
 }
 
 static HOLIDAYS: LazyLock<Vec<(String, Rule)>> =
@@ -40,11 +62,24 @@ pub(super) fn position(name: &str) -> Option<i32> {
     i32::try_from(at).ok()
 }
 
-/// The days of a year on which the holiday falls; none where the table does not know.
-pub(super) fn days(holiday: i32, year: i16) -> Vec<Date> {
-    let Some((_, rule)) = usize::try_from(holiday).ok().and_then(|at| HOLIDAYS.get(at)) else {
+/// When the holiday falls in a year, a day or several; nothing where the table does not know.
+pub(super) fn days(holiday: i32, year: i16) -> Vec<Val> {
+    let Some((_, rule)) = usize::try_from(holiday)
+        .ok()
+        .and_then(|at| HOLIDAYS.get(at))
+    else {
         return Vec::new();
     };
+    let (base, from, to) = match rule {
+        Rule::Span { of, from, to } => (&HOLIDAYS[*of].1, *from, *to),
+        rule => (rule, 0, 0),
+    };
+    let span = |date: Date| Val::days(plus_days(date, from)?, plus_days(date, to)?);
+    dates(base, year).into_iter().filter_map(span).collect()
+}
+
+/// The dates of a rule in a year.
+fn dates(rule: &Rule, year: i16) -> Vec<Date> {
     let moved = |date: Option<Date>, days: i64| date?.checked_add(days.days()).ok();
     let one = match rule {
         Rule::Fixed { month, day } => Date::new(year, *month, *day).ok(),
@@ -64,8 +99,14 @@ pub(super) fn days(holiday: i32, year: i16) -> Vec<Date> {
             let back = (date.weekday().to_monday_zero_offset() - weekday - 1).rem_euclid(7) + 1;
             date.checked_sub(i64::from(back).days()).ok()
         }),
+        // A span of a span is not read.
+        Rule::Span { .. } => None,
         Rule::Table(dates) => {
-            return dates.iter().filter(|date| date.year() == year).copied().collect();
+            return dates
+                .iter()
+                .filter(|date| date.year() == year)
+                .copied()
+                .collect();
         }
     };
     one.into_iter().collect()
@@ -126,17 +167,50 @@ fn parse(text: &str) -> Result<Vec<(String, Rule)>, String> {
     for (name, dates) in written.table {
         out.push((name, Rule::Table(dates)));
     }
+    for (name, words) in written.span {
+        let rule = span_rule(&words, &mut out).ok_or(format!("`{words}` is no span"))?;
+        out.push((name, rule));
+    }
     Ok(out)
+}
+
+/// A holiday of the list or a month-day, and the first and last day counted from it.
+fn span_rule(words: &str, out: &mut Vec<(String, Rule)>) -> Option<Rule> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let [of, from, to] = words[..] else {
+        return None;
+    };
+    let at = match out.iter().position(|(name, _)| name == of) {
+        Some(at) => at,
+        None => {
+            let (month, day) = of.split_once('-')?;
+            let (month, day) = (month.parse().ok()?, day.parse().ok()?);
+            Date::new(2000, month, day).ok()?;
+            out.push((of.to_owned(), Rule::Fixed { month, day }));
+            out.len() - 1
+        }
+    };
+    Some(Rule::Span {
+        of: at,
+        from: from.parse().ok()?,
+        to: to.parse().ok()?,
+    })
 }
 
 fn weekday_rule(words: &str) -> Option<Rule> {
     let words: Vec<&str> = words.split(' ').collect();
     let month: i8 = words.first()?.parse().ok()?;
-    let weekday = WEEKDAYS.iter().position(|name| Some(name) == words.get(1))?;
+    let weekday = WEEKDAYS
+        .iter()
+        .position(|name| Some(name) == words.get(1))?;
     let weekday = i8::try_from(weekday).ok()?;
     if *words.get(2)? == "before" {
         let day = words.get(3)?.parse().ok()?;
-        return Some(Rule::Before { month, weekday, day });
+        return Some(Rule::Before {
+            month,
+            weekday,
+            day,
+        });
     }
     Some(Rule::Nth {
         month,
@@ -152,12 +226,17 @@ mod tests {
 
     fn day(name: &str, year: i16) -> String {
         let at = position(name).unwrap_or_else(|| panic!("{name}"));
-        days(at, year)[0].to_string()
+        days(at, year)[0].value().to_string()
     }
 
     #[test]
     fn the_list_is_read() {
-        assert!(parse(include_str!("../../../time/holidays.toml")).unwrap().len() > 60);
+        assert!(
+            parse(include_str!("../../../time/holidays.toml"))
+                .unwrap()
+                .len()
+                > 60
+        );
         assert!(parse("[fixed]\nx = \"13-01\"").is_err());
     }
 
@@ -184,6 +263,9 @@ mod tests {
             ("eid_al_fitr", 2022, "2022-05-02"),
             ("eid_al_adha", 2015, "2015-09-24"),
             ("diwali", 2024, "2024-10-31"),
+            ("chuseok_days", 2024, "2024-09-16/2024-09-18"),
+            ("national_week_china", 2024, "2024-10-01/2024-10-07"),
+            ("chinese_new_years_eve", 2025, "2025-01-28"),
         ] {
             assert_eq!(day(name, year), date, "{name} {year}");
         }

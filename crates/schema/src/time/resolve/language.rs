@@ -105,8 +105,13 @@ pub(super) fn of_text(tokens: &Tokens, given: Option<Language>) -> Vec<Language>
     }
     if scripts.latin {
         // Of the languages in Latin letters: those with the most common words, and any with half as many.
-        let latin = |language: &Language| !["ko", "ja", "zh", "ar", "hi"].contains(&language.code());
-        let most = Language::ALL.iter().filter(|l| latin(l)).map(|l| counts[*l as usize]).max();
+        let latin =
+            |language: &Language| !["ko", "ja", "zh", "ar", "hi"].contains(&language.code());
+        let most = Language::ALL
+            .iter()
+            .filter(|l| latin(l))
+            .map(|l| counts[*l as usize])
+            .max();
         let most = most.unwrap_or(0);
         let given_latin = given.is_some_and(|language| latin(&language));
         for language in Language::ALL.iter().filter(|language| latin(language)) {
@@ -151,5 +156,61 @@ impl Scripts {
             c if c < '\u{250}' => self.latin = true,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_tables_are_right() {
+        for language in Language::ALL {
+            if let Err(why) = Table::parse(language.written()) {
+                panic!("{}.toml: {why}", language.code());
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_table_are_refused() {
+        let good = Language::English.written();
+        for (from, to, why) in [
+            (
+                "[weekdays]\nmonday",
+                "[weekdays]\nmoonday",
+                "there is no `moonday`",
+            ),
+            ("[units]\nsecond", "[units]\nsecund", "there is no `secund`"),
+            (
+                "[rules]\n",
+                "[rules]\nleap = [\"x\"]\n",
+                "there is no action `leap`",
+            ),
+            ("[rules]\n", "[rules]\nwhatever", "TOML parse error"),
+            (
+                "{length} ago",
+                "{lenght} ago",
+                "there is no slot `{lenght}`",
+            ),
+            ("joiners =", "joyners =", "unknown field `joyners`"),
+            ("easter = [", "oester = [", "there is no `oester`"),
+        ] {
+            assert!(good.contains(from), "{from}");
+            let message = Table::parse(&good.replacen(from, to, 1)).unwrap_err();
+            assert!(message.contains(why), "{message}");
+        }
+    }
+
+    #[test]
+    fn languages_are_found_by_script_and_common_words() {
+        let of = |text: &str| -> Vec<&str> {
+            let languages = of_text(&text::tokenise(text), None);
+            languages.into_iter().map(Language::code).collect()
+        };
+        assert_eq!(of("We met on the 3rd of May"), ["en"]);
+        assert_eq!(of(""), ["en"]);
+        assert_eq!(Language::from_code("en-GB"), Some(Language::English));
+        assert_eq!(Language::from_code("tlh"), None);
     }
 }

@@ -25,8 +25,8 @@ pub use language::Language;
 pub use actions::Core as RecurrenceCore;
 use chart::{Chart, Node, Sem};
 use names::Class;
-pub use table::Table;
 use table::Direction;
+pub use table::Table;
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
@@ -87,8 +87,13 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
         if let Some(table) = language.table() {
             // The first language has the say where two find something in the same place, unless the other sees more.
             for found in read(text, tokenised(&tokens, table), table, &context, language) {
-                let rival = |of: &Found| of.range.start < found.range.end && found.range.start < of.range.end;
-                if out.iter().any(|of| rival(of) && of.range.len() >= found.range.len()) {
+                let rival = |of: &Found| {
+                    of.range.start < found.range.end && found.range.start < of.range.end
+                };
+                if out
+                    .iter()
+                    .any(|of| rival(of) && of.range.len() >= found.range.len())
+                {
                     continue;
                 }
                 out.retain(|of| !rival(of));
@@ -103,13 +108,24 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
 impl Table {
     /// Finds the time expressions of `text` as [`resolve`] does, with this table alone: for those who write tables.
     /// `Found::language` says English.
-    pub fn resolve(&self, text: &str, anchor: Option<&Moment>, hemisphere: Hemisphere) -> Vec<Found> {
+    pub fn resolve(
+        &self,
+        text: &str,
+        anchor: Option<&Moment>,
+        hemisphere: Hemisphere,
+    ) -> Vec<Found> {
         let tokens = text::tokenise(text);
         let context = Context {
             anchor: anchor.map(|moment| moment.local),
             south: hemisphere == Hemisphere::Southern,
         };
-        read(text, tokenised(&tokens, self), self, &context, Language::English)
+        read(
+            text,
+            tokenised(&tokens, self),
+            self,
+            &context,
+            Language::English,
+        )
     }
 }
 
@@ -199,6 +215,24 @@ fn read(
         let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
         let side = tense(table, &tokens, &words, at..node.end);
         if let Some(mut found) = found(node, context, side) {
+            // Digits that may be read in another order ("4/5") say that too.
+            let equals = chart.nodes[at].iter().filter(|of| {
+                of.end == node.end
+                    && of.class == Class::Date
+                    && node.class == Class::Date
+                    && of.rank == node.rank
+            });
+            for other in equals {
+                if let Sem::When(when) = &other.sem {
+                    let more = candidates(&when.readings(context));
+                    let new = more
+                        .into_iter()
+                        .filter(|value| !found.candidates.contains(value));
+                    let new: Vec<TimeValue> = new.collect();
+                    found.sure &= new.is_empty();
+                    found.candidates.extend(new);
+                }
+            }
             if let Some(day) = named
                 && !found.candidates.is_empty()
                 && let Sem::When(when) = &node.sem
@@ -208,9 +242,19 @@ fn read(
                     anchor: Some(day.at(0, 0, 0, 0)),
                     ..*context
                 };
-                carry(&mut found, text, &tokens, &words, at..node.end, table, &near, when.is_clock());
+                carry(
+                    &mut found,
+                    text,
+                    &tokens,
+                    &words,
+                    at..node.end,
+                    table,
+                    &near,
+                    when.is_clock(),
+                );
             }
-            if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) = found.candidates.first()
+            if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) =
+                found.candidates.first()
                 && !matches!(point, Point::Year(_))
             {
                 named = Some(point.first().date());
@@ -227,7 +271,10 @@ fn read(
 
 /// Adds what a phrase means when it is read from the date named before it: "the 12th" in a month that was just spoken
 /// of, "at six" on a day that was. A time of day comes first so; other dates come last.
-#[expect(clippy::too_many_arguments, reason = "one text with its tokens, passed on")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one text with its tokens, passed on"
+)]
 fn carry(
     found: &mut Found,
     text: &str,
@@ -243,15 +290,21 @@ fn carry(
         tokens: tokens.tokens[phrase.clone()].to_vec(),
     };
     let chart = Chart::read(table, near, text, &part, &words[phrase.clone()]);
-    let node = chart.nodes[0].iter().rev().filter(|node| node.class == Class::Date && node.end == phrase.len());
+    let node = chart.nodes[0]
+        .iter()
+        .rev()
+        .filter(|node| node.class == Class::Date && node.end == phrase.len());
     let Some(Sem::When(when)) = node.max_by_key(|node| node.rank).map(|node| &node.sem) else {
         return;
     };
     let near_day = near.today();
     let readings = when.readings(near).into_iter().filter(|reading| {
-        let days = near_day.map_or(i64::MAX, |day| calendar::days_between(day, reading.val.first()));
+        let days = near_day.map_or(i64::MAX, |day| {
+            calendar::days_between(day, reading.val.first())
+        });
         let first = reading.val.first();
-        let same_month = near_day.is_some_and(|day| (day.year(), day.month()) == (first.year(), first.month()));
+        let same_month =
+            near_day.is_some_and(|day| (day.year(), day.month()) == (first.year(), first.month()));
         (reading.side != Side::Past && (0..=31).contains(&days)) || same_month
     });
     let values: Vec<TimeValue> = readings
@@ -305,9 +358,18 @@ fn best<'a>(
             && !weak(node, at, text, tokens, table)
     };
     // Of equals the first: what stands first in the table.
-    nodes.iter().rev().filter(|node| alone(node)).max_by_key(|node| {
-        (node.end, node.class == Class::Other, node.class == Class::Recurrence, node.rank)
-    })
+    nodes
+        .iter()
+        .rev()
+        .filter(|node| alone(node))
+        .max_by_key(|node| {
+            (
+                node.end,
+                node.class == Class::Other,
+                node.class == Class::Recurrence,
+                node.rank,
+            )
+        })
 }
 
 /// Whether the words of a node are no time by themselves.
@@ -318,7 +380,8 @@ fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> b
     }
     // A capital letter in the middle of a sentence makes it a name.
     let before = text[..tokens.tokens[at].range.start].trim_end();
-    let first = before.is_empty() || before.ends_with(['.', '!', '?', ':', '\n', '"', '(', '-', '*', '>']);
+    let first =
+        before.is_empty() || before.ends_with(['.', '!', '?', ':', '\n', '"', '(', '-', '*', '>']);
     !tokens.tokens[at].capital || first
 }
 
@@ -333,7 +396,11 @@ fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) ->
         let of = &tokens.tokens[at];
         match of.kind {
             Kind::Word | Kind::Char => {
-                let row = if words[at] == 0 { None } else { table.tense_row(words, at) };
+                let row = if words[at] == 0 {
+                    None
+                } else {
+                    table.tense_row(words, at)
+                };
                 row.or_else(|| table.tense_of(words[at], tokens.text(at)))
             }
             _ => None,
@@ -341,7 +408,11 @@ fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) ->
     };
     let mut nearest: Option<(usize, Direction)> = None;
     let mut weight = 0;
-    let before = if table.verb_last { 0..0 } else { 0..phrase.start };
+    let before = if table.verb_last {
+        0..0
+    } else {
+        0..phrase.start
+    };
     for at in before.rev() {
         if ends_sentence(at) {
             break;

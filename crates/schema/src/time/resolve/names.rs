@@ -11,14 +11,11 @@ macro_rules! names {
 
         impl $type {
             /// All of them, in order.
+            #[allow(dead_code, reason = "not every one of these enums needs it")]
             pub(super) const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name in tables.
-            pub(super) fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
             /// The one with this name.
+            #[allow(dead_code, reason = "not every one of these enums needs it")]
             pub(super) fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }

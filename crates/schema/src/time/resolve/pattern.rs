@@ -20,10 +20,7 @@ pub(super) enum Piece {
 ///
 /// # Errors
 /// In words for the one who writes the table.
-pub(super) fn expand(
-    written: &str,
-    sets: &[&str],
-) -> Result<Vec<Vec<Piece>>, String> {
+pub(super) fn expand(written: &str, sets: &[&str]) -> Result<Vec<Vec<Piece>>, String> {
     let mut rest = written.to_owned();
     rest.push('\0');
     let mut at = rest.as_str();
@@ -75,17 +72,22 @@ fn alternatives(at: &mut &str, close: char, sets: &[&str]) -> Result<Vec<Vec<Pie
                 *at = tail;
                 now.iter_mut().for_each(|pieces| pieces.push(piece.clone()));
             }
+            '\\' => {
+                let escaped = at.chars().next().ok_or("`\\` before nothing".to_owned())?;
+                *at = &at[escaped.len_utf8()..];
+                now.iter_mut().for_each(|pieces| push(pieces, escaped));
+            }
             ')' | ']' | '}' | '>' => return Err(format!("`{c}` closes nothing")),
             '\0' => return Err(format!("`{close}` is missing")),
-            c => {
-                for pieces in &mut now {
-                    match pieces.last_mut() {
-                        Some(Piece::Text(text)) => text.push(c),
-                        _ => pieces.push(Piece::Text(c.to_string())),
-                    }
-                }
-            }
+            c => now.iter_mut().for_each(|pieces| push(pieces, c)),
         }
+    }
+}
+
+fn push(pieces: &mut Vec<Piece>, c: char) {
+    match pieces.last_mut() {
+        Some(Piece::Text(text)) => text.push(c),
+        _ => pieces.push(Piece::Text(c.to_string())),
     }
 }
 
@@ -152,20 +154,28 @@ mod tests {
                 .into_iter()
                 .map(|piece| match piece {
                     Piece::Text(text) => text,
-                    Piece::Slot(slot, None) => format!("{{{}}}", slot.name()),
-                    Piece::Slot(slot, Some(value)) => format!("{{{}={value}}}", slot.name()),
-                    Piece::Constant(slot, value) => format!("{{!{}={value}}}", slot.name()),
+                    Piece::Slot(slot, None) => format!("{{{slot:?}}}"),
+                    Piece::Slot(slot, Some(value)) => format!("{{{slot:?}={value}}}"),
+                    Piece::Constant(slot, value) => format!("{{!{slot:?}={value}}}"),
                 })
                 .collect::<String>()
         };
-        expand(written, &["of"]).unwrap().into_iter().map(show).collect()
+        expand(written, &["of"])
+            .unwrap()
+            .into_iter()
+            .map(show)
+            .collect()
     }
 
     #[test]
     fn optional_parts_alternatives_and_sets_are_written_out() {
-        assert_eq!(flat("{month} [the ]{d}"), ["{month} the {d}", "{month} {d}"]);
+        assert_eq!(
+            flat("{month} [the ]{d}"),
+            ["{Month} the {D}", "{Month} {D}"]
+        );
+        assert_eq!(flat("\\({d}\\)"), ["({D})"]);
         assert_eq!(flat("(a|b[c])d"), ["ad", "bcd", "bd"]);
-        assert_eq!(flat("{d} <of> {unit=week}"), ["{d} {set=0} {unit=6}"]);
+        assert_eq!(flat("{d} <of> {unit=week}"), ["{D} {Set=0} {Unit=6}"]);
     }
 
     #[test]

@@ -254,9 +254,18 @@ impl Table {
             table.joiners.extend(row);
         }
         let place = |list: &'static [&'static str]| {
-            move |name: &str| list.iter().position(|of| *of == name).map(|at| at as i32 + 1)
+            move |name: &str| {
+                list.iter()
+                    .position(|of| *of == name)
+                    .map(|at| at as i32 + 1)
+            }
         };
-        table.list("weekdays", &written.weekdays, Class::Weekday, place(&WEEKDAYS))?;
+        table.list(
+            "weekdays",
+            &written.weekdays,
+            Class::Weekday,
+            place(&WEEKDAYS),
+        )?;
         table.list("months", &written.months, Class::Month, place(&MONTHS))?;
         table.list("units", &written.units, Class::Unit, |name| {
             Unit::from_name(name).map(|unit| unit as i32)
@@ -272,9 +281,11 @@ impl Table {
         })?;
         let number = |name: &str| name.parse().ok();
         table.list("relative", &written.relative, Class::Relative, number)?;
-        table.list("days", &written.days, Class::Day, |name| match name.strip_prefix("+-") {
-            Some(days) => days.parse::<i32>().ok().map(|days| EITHER_WAY + days),
-            None => number(name),
+        table.list("days", &written.days, Class::Day, |name| {
+            match name.strip_prefix("+-") {
+                Some(days) => days.parse::<i32>().ok().map(|days| EITHER_WAY + days),
+                None => number(name),
+            }
         })?;
         table.list("eras", &written.eras, Class::Era, number)?;
         table.list("ampm", &written.ampm, Class::AmPm, |name| match name {
@@ -282,7 +293,12 @@ impl Table {
             "pm" => Some(1),
             _ => None,
         })?;
-        table.list("holidays", &written.holidays, Class::Holiday, holidays::position)?;
+        table.list(
+            "holidays",
+            &written.holidays,
+            Class::Holiday,
+            holidays::position,
+        )?;
         table.tense(&written.tense.past, Direction::Past)?;
         table.tense(&written.tense.future, Direction::Future)?;
         let sets: Vec<&str> = written.sets.keys().map(String::as_str).collect();
@@ -364,7 +380,10 @@ impl Table {
         let covers = |(row, _): &&(Vec<u32>, Direction)| {
             (0..row.len()).any(|back| at >= back && words[at - back..].starts_with(row))
         };
-        self.tense_rows.iter().find(covers).map(|(_, direction)| *direction)
+        self.tense_rows
+            .iter()
+            .find(covers)
+            .map(|(_, direction)| *direction)
     }
 
     /// What a value is called: the first word of its list, as it is written there.
@@ -395,8 +414,7 @@ impl Table {
         value: impl Fn(&str) -> Option<i32>,
     ) -> Result<(), String> {
         for (name, words) in lists {
-            let value =
-                value(name).ok_or_else(|| format!("[{section}] there is no `{name}`"))?;
+            let value = value(name).ok_or_else(|| format!("[{section}] there is no `{name}`"))?;
             if let Some(first) = words.first() {
                 self.names.insert((class, value), first.clone());
             }
@@ -432,7 +450,10 @@ impl Table {
         }
         let number = self.by_word.len() as u32;
         self.by_word.push(Vec::new());
-        let mark = tokenise(folded).tokens.iter().all(|token| token.kind == Kind::Mark);
+        let mark = tokenise(folded)
+            .tokens
+            .iter()
+            .all(|token| token.kind == Kind::Mark);
         self.marks.push(mark && folded != ",");
         self.words.insert(folded.into(), number);
         number
@@ -479,8 +500,8 @@ impl Table {
                         elements.push(Element::Word(self.intern(tokens.text(at))));
                         glued.push(!(blank && at == 0) && !token_blank(text, token.range.start));
                     }
-                    blank = text.ends_with(char::is_whitespace)
-                        || (tokens.tokens.is_empty() && blank);
+                    blank =
+                        text.ends_with(char::is_whitespace) || (tokens.tokens.is_empty() && blank);
                 }
             }
         }

@@ -67,7 +67,10 @@ fn kind_of(c: char) -> Option<Kind> {
     } else if stands_alone(c) {
         Some(Kind::Char)
     } else if c.is_alphanumeric()
-        || matches!(c, '\u{300}'..='\u{36f}' | '\u{93c}' | '\u{94d}' | '\u{200c}' | '\u{200d}')
+        || matches!(
+            c,
+            '\u{300}'..='\u{36f}' | '\u{93c}' | '\u{94d}' | '\u{200c}' | '\u{200d}'
+        )
     {
         Some(Kind::Word)
     } else {
@@ -167,7 +170,11 @@ mod tests {
     fn ranges_point_into_the_original() {
         let text = "Am ÄRGSTEN ５月";
         let tokens = tokenise(text);
-        let parts: Vec<_> = tokens.tokens.iter().map(|t| &text[t.range.clone()]).collect();
+        let parts: Vec<_> = tokens
+            .tokens
+            .iter()
+            .map(|t| &text[t.range.clone()])
+            .collect();
         assert_eq!(parts, ["Am", "ÄRGSTEN", "５", "月"]);
     }
 }

@@ -146,10 +146,18 @@ impl Clock {
             (Some(false), _) => vec![am],
             (Some(true), _) => vec![pm],
             (None, Some(Part::Dawn | Part::Morning | Part::Midnight)) => {
-                vec![if hour == 12 && self.part == Some(Part::Morning) { pm } else { am }]
+                vec![if hour == 12 && self.part == Some(Part::Morning) {
+                    pm
+                } else {
+                    am
+                }]
             }
             (None, Some(Part::Afternoon | Part::Evening)) => {
-                vec![if hour == 12 && self.part == Some(Part::Evening) { am } else { pm }]
+                vec![if hour == 12 && self.part == Some(Part::Evening) {
+                    am
+                } else {
+                    pm
+                }]
             }
             (None, Some(Part::Noon)) => vec![if hour >= 11 && hour < 12 { am } else { pm }],
             (None, Some(Part::Night)) => vec![if hour >= 6 && hour < 12 { pm } else { am }],
@@ -176,7 +184,9 @@ impl When {
 
     /// Whether the words leave nothing open.
     pub(super) fn is_sure(&self, context: &Context) -> bool {
-        self.readings(context).iter().all(|reading| reading.side == Side::Sure)
+        self.readings(context)
+            .iter()
+            .all(|reading| reading.side == Side::Sure)
     }
 
     /// Whether anything finer than a year is open to be looked up.
@@ -199,7 +209,8 @@ impl When {
                     .iter()
                     .chain(b)
                     .filter(|reading| {
-                        a.iter().any(|of| holds(of, reading)) && b.iter().any(|of| holds(of, reading))
+                        a.iter().any(|of| holds(of, reading))
+                            && b.iter().any(|of| holds(of, reading))
                     })
                     .copied()
                     .collect();
@@ -315,9 +326,9 @@ impl When {
         if let Some(holiday) = self.holiday {
             let found = (val.first().year()..=val.last().year())
                 .flat_map(|year| holidays::days(holiday, year))
-                .find(|day| (val.first()..=val.last()).contains(day));
+                .find(|of| (val.first()..=val.last()).contains(&of.first()));
             match found {
-                Some(day) => return keep(Val::day(day)),
+                Some(of) => return keep(of),
                 None => return Vec::new(),
             }
         }
@@ -391,7 +402,11 @@ impl When {
                     both.sort_by_key(|reading| {
                         let first = calendar::days_between(today, reading.val.first());
                         let last = calendar::days_between(today, reading.val.last());
-                        if first <= 0 && last >= 0 { 0 } else { first.abs().min(last.abs()) }
+                        if first <= 0 && last >= 0 {
+                            0
+                        } else {
+                            first.abs().min(last.abs())
+                        }
                     });
                 }
                 both
@@ -412,13 +427,19 @@ impl When {
         let year = today.year();
         let from_list = |vals: &mut dyn Iterator<Item = Val>| {
             let vals: Vec<Val> = vals.collect();
-            let past = vals.iter().filter(|val| val.first() < today).max_by_key(|val| val.first());
-            let future = vals.iter().filter(|val| val.last() >= today).min_by_key(|val| val.first());
+            let past = vals
+                .iter()
+                .filter(|val| val.first() < today)
+                .max_by_key(|val| val.first());
+            let future = vals
+                .iter()
+                .filter(|val| val.last() >= today)
+                .min_by_key(|val| val.first());
             (past.copied(), future.copied())
         };
         if let Some(holiday) = self.holiday {
             let years = year - 2..=year + 2;
-            return from_list(&mut years.flat_map(|year| holidays::days(holiday, year)).map(Val::day));
+            return from_list(&mut years.flat_map(|year| holidays::days(holiday, year)));
         }
         if let Some(season) = self.season {
             let years = year - 2..=year + 2;
@@ -520,12 +541,24 @@ impl When {
                     .or(future)
             }
             steps if steps < 0 => {
-                let last = past.filter(|val| val.last() < today).or_else(|| year_of(past?, -1))?;
-                if steps == -1 { Some(last) } else { year_of(last, i64::from(steps) + 1) }
+                let last = past
+                    .filter(|val| val.last() < today)
+                    .or_else(|| year_of(past?, -1))?;
+                if steps == -1 {
+                    Some(last)
+                } else {
+                    year_of(last, i64::from(steps) + 1)
+                }
             }
             steps => {
-                let next = future.filter(|val| val.first() > today).or_else(|| year_of(future?, 1))?;
-                if steps == 1 { Some(next) } else { year_of(next, i64::from(steps) - 1) }
+                let next = future
+                    .filter(|val| val.first() > today)
+                    .or_else(|| year_of(future?, 1))?;
+                if steps == 1 {
+                    Some(next)
+                } else {
+                    year_of(next, i64::from(steps) - 1)
+                }
             }
         }
     }
@@ -548,7 +581,10 @@ pub(super) fn portion_of(reading: &Reading, portion: Portion, today: Option<Date
     let val = reading.val;
     let (first, last) = (val.first(), val.last());
     let days = |from: i64, to: i64| {
-        Val::days(calendar::plus_days(first, from)?, calendar::plus_days(first, to)?)
+        Val::days(
+            calendar::plus_days(first, from)?,
+            calendar::plus_days(first, to)?,
+        )
     };
     let late_days = |from: i64| {
         // What is left of the week or month that is running.
@@ -576,7 +612,9 @@ pub(super) fn portion_of(reading: &Reading, portion: Portion, today: Option<Date
         }
     } else if val.is_day() {
         match portion {
-            Portion::Late | Portion::Later => Point::minute(last.at(23, 59, 0, 0)).ok().map(Val::point),
+            Portion::Late | Portion::Later => {
+                Point::minute(last.at(23, 59, 0, 0)).ok().map(Val::point)
+            }
             _ => Some(val),
         }
     } else if val.length() == 7 {
