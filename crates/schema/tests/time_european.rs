@@ -20,7 +20,9 @@ struct Sentence {
 fn sentences() -> Vec<Sentence> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/time_data/european.jsonl");
     let text = fs::read_to_string(file).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -63,6 +65,10 @@ fn the_language_is_found_by_its_words() {
         let found = resolve(text, Some(&at), &Options::default());
         let codes: Vec<&str> = found.iter().map(|found| found.language.code()).collect();
         assert_eq!(codes, [code], "{text}");
-        assert_eq!(found[0].candidates[0].to_string(), "2024-02-26/2024-03-03", "{text}");
+        assert_eq!(
+            found[0].candidates[0].to_string(),
+            "2024-02-26/2024-03-03",
+            "{text}"
+        );
     }
 }

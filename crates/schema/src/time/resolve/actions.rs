@@ -805,8 +805,10 @@ fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
         let (first, last) = (of.first(), of.last());
         if let Some(length) = length {
             // Weeks, months and years are whole ones.
-            let whole = matches!(length.unit, Unit::Week | Unit::Month | Unit::Quarter | Unit::Year)
-                && Length::new(length.count, length.unit) == Some(length);
+            let whole = matches!(
+                length.unit,
+                Unit::Week | Unit::Month | Unit::Quarter | Unit::Year
+            ) && Length::new(length.count, length.unit) == Some(length);
             return match (whole, nth < 0) {
                 (true, true) => Val::join(
                     &nth_unit(first, last, length.unit, -length.count)?,
@@ -817,7 +819,9 @@ fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
                     &nth_unit(first, last, length.unit, length.count)?,
                 ),
                 (false, true) => Val::days(calendar::plus_days(length.from(last, -1)?, 1)?, last),
-                (false, false) => Val::days(first, calendar::plus_days(length.from(first, 1)?, -1)?),
+                (false, false) => {
+                    Val::days(first, calendar::plus_days(length.from(first, 1)?, -1)?)
+                }
             };
         }
         if let Some(weekday) = weekday {
