@@ -1,5 +1,12 @@
 //! Test data for time expressions: sentences with dates, and labelled scenarios.
 
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "shared by a test and an example, each of which uses a part"
+)]
+
 use std::{fs, path::Path};
 
 use mem_schema::{

@@ -71,7 +71,7 @@ pub(super) fn of_text(tokens: &Tokens, given: Option<Language>) -> Vec<Language>
                 scripts.word(word);
                 for (count, language) in counts.iter_mut().zip(Language::ALL) {
                     if let Some(table) = language.table()
-                        && table.function_words.iter().any(|of| of == word)
+                        && table.function_words.contains(word)
                     {
                         *count += 1;
                     }
@@ -187,7 +187,6 @@ mod tests {
                 "[rules]\nleap = [\"x\"]\n",
                 "there is no action `leap`",
             ),
-            ("[rules]\n", "[rules]\nwhatever", "TOML parse error"),
             (
                 "{length} ago",
                 "{lenght} ago",

@@ -1,6 +1,6 @@
 //! Tables of languages: `crates/schema/time/<language>.toml`, read and compiled into rules.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 
@@ -204,7 +204,7 @@ pub struct Table {
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
-    pub(super) function_words: Vec<String>,
+    pub(super) function_words: HashSet<String>,
     pub(super) recurring: Recurring,
     names: BTreeMap<(Class, i32), String>,
 }
@@ -233,7 +233,7 @@ impl Table {
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
-            function_words: written.function_words,
+            function_words: written.function_words.into_iter().collect(),
             recurring: written.recurrence,
             names: BTreeMap::new(),
         };
@@ -498,7 +498,7 @@ impl Table {
                     hangul.extend(hangul_within(text));
                     for (at, token) in tokens.tokens.iter().enumerate() {
                         elements.push(Element::Word(self.intern(tokens.text(at))));
-                        glued.push(!(blank && at == 0) && !token_blank(text, token.range.start));
+                        glued.push(!(token_blank(text, token.range.start) || blank && at == 0));
                     }
                     blank =
                         text.ends_with(char::is_whitespace) || (tokens.tokens.is_empty() && blank);

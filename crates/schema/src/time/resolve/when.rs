@@ -159,8 +159,8 @@ impl Clock {
                     pm
                 }]
             }
-            (None, Some(Part::Noon)) => vec![if hour >= 11 && hour < 12 { am } else { pm }],
-            (None, Some(Part::Night)) => vec![if hour >= 6 && hour < 12 { pm } else { am }],
+            (None, Some(Part::Noon)) => vec![if hour == 11 { am } else { pm }],
+            (None, Some(Part::Night)) => vec![if (6..12).contains(&hour) { pm } else { am }],
             (None, None) if self.full => vec![(hour, minute)],
             (None, None) if (7..12).contains(&hour) => vec![am, pm],
             (None, None) => vec![pm, am],
