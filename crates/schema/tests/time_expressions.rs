@@ -1,5 +1,7 @@
 //! Time expressions against test data: sentences with dates, labelled scenarios, cases from memory systems.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod time_data;
 
 use mem_schema::{
@@ -212,7 +214,7 @@ fn a_date_says_the_same_written_out() {
         let value = candidates(&format!("We met {relative}."), at)[0][0].clone();
         assert_eq!(
             candidates(&format!("We met on {value}."), at)[0],
-            [value.clone()],
+            std::slice::from_ref(&value),
             "{relative}"
         );
         let date: jiff::civil::Date = value.parse().unwrap();
