@@ -1,5 +1,7 @@
 //! Everyday sentences of German, Spanish, French and Portuguese with one time expression each.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::{fs, path::Path};
 
 use mem_schema::{
