@@ -12,7 +12,18 @@ use mem_schema::{
 /// Languages with the share of sentences that must be right, and of labelled times that must be found, in per cent.
 /// The second guards what is reached; the aim is 90 for English. What is missing was said in another session, or is the
 /// day of an event that only its name tells. Languages without a bar of their own are not here.
-const BARS: &[(&str, f64, f64)] = &[("en", 95.0, 82.0), ("ar", 95.0, 85.0), ("hi", 93.0, 90.0)];
+const BARS: &[(&str, f64, f64)] = &[
+    ("en", 95.0, 82.0),
+    ("ko", 88.0, 75.0),
+    ("ja", 92.0, 74.0),
+    ("zh", 90.0, 72.0),
+    ("ar", 95.0, 85.0),
+    ("hi", 93.0, 90.0),
+    ("de", 88.0, 74.0),
+    ("es", 88.0, 74.0),
+    ("fr", 88.0, 85.0),
+    ("pt", 88.0, 70.0),
+];
 
 fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
     let options = Options {

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use jiff::civil::Date;
+
 use super::{
     calendar::{self, Val},
     chart::{Filled, Length, Sem},
@@ -802,10 +804,24 @@ fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
         let of = reading.val;
         let (first, last) = (of.first(), of.last());
         if let Some(length) = length {
-            return if nth < 0 {
-                Val::days(calendar::plus_days(length.from(last, -1)?, 1)?, last)
-            } else {
-                Val::days(first, calendar::plus_days(length.from(first, 1)?, -1)?)
+            // Weeks, months and years are whole ones.
+            let whole = matches!(
+                length.unit,
+                Unit::Week | Unit::Month | Unit::Quarter | Unit::Year
+            ) && Length::new(length.count, length.unit) == Some(length);
+            return match (whole, nth < 0) {
+                (true, true) => Val::join(
+                    &nth_unit(first, last, length.unit, -length.count)?,
+                    &nth_unit(first, last, length.unit, -1)?,
+                ),
+                (true, false) => Val::join(
+                    &nth_unit(first, last, length.unit, 1)?,
+                    &nth_unit(first, last, length.unit, length.count)?,
+                ),
+                (false, true) => Val::days(calendar::plus_days(length.from(last, -1)?, 1)?, last),
+                (false, false) => {
+                    Val::days(first, calendar::plus_days(length.from(first, 1)?, -1)?)
+                }
             };
         }
         if let Some(weekday) = weekday {
@@ -819,34 +835,38 @@ fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
             };
             return (first..=last).contains(&date).then(|| Val::day(date));
         }
-        let unit = unit?;
-        let val = match unit {
-            Unit::Week => {
-                // The first week is the one that holds the first Thursday, the last the one of the last.
-                let week = if nth > 0 {
-                    let middle = (4 - i64::from(calendar::weekday(first))).rem_euclid(7);
-                    calendar::plus_days(first, middle + (nth - 1) * 7)?
-                } else {
-                    let middle = (i64::from(calendar::weekday(last)) - 4).rem_euclid(7);
-                    calendar::plus_days(last, -middle + (nth + 1) * 7)?
-                };
-                calendar::week(week)?
-            }
-            Unit::Weekend => {
-                let saturday = if nth > 0 {
-                    let more = (6 - i64::from(calendar::weekday(first))).rem_euclid(7);
-                    calendar::plus_days(first, more + (nth - 1) * 7)?
-                } else {
-                    let back = (i64::from(calendar::weekday(last)) - 6).rem_euclid(7);
-                    calendar::plus_days(last, -back + (nth + 1) * 7)?
-                };
-                calendar::weekend(saturday)?
-            }
-            _ if nth > 0 => calendar::unit_at(first, unit, nth - 1)?,
-            _ => calendar::unit_at(last, unit, nth + 1)?,
-        };
+        let val = nth_unit(first, last, unit?, nth)?;
         (val.first() <= last && val.last() >= first).then_some(val)
     })
+}
+
+/// The nth unit of the days from `first` to `last`, counted from the end when it is negative.
+fn nth_unit(first: Date, last: Date, unit: Unit, nth: i64) -> Option<Val> {
+    match unit {
+        Unit::Week => {
+            // The first week is the one that holds the first Thursday, the last the one of the last.
+            let week = if nth > 0 {
+                let middle = (4 - i64::from(calendar::weekday(first))).rem_euclid(7);
+                calendar::plus_days(first, middle + (nth - 1) * 7)?
+            } else {
+                let middle = (i64::from(calendar::weekday(last)) - 4).rem_euclid(7);
+                calendar::plus_days(last, -middle + (nth + 1) * 7)?
+            };
+            calendar::week(week)
+        }
+        Unit::Weekend => {
+            let saturday = if nth > 0 {
+                let more = (6 - i64::from(calendar::weekday(first))).rem_euclid(7);
+                calendar::plus_days(first, more + (nth - 1) * 7)?
+            } else {
+                let back = (i64::from(calendar::weekday(last)) - 6).rem_euclid(7);
+                calendar::plus_days(last, -back + (nth + 1) * 7)?
+            };
+            calendar::weekend(saturday)
+        }
+        _ if nth > 0 => calendar::unit_at(first, unit, nth - 1),
+        _ => calendar::unit_at(last, unit, nth + 1),
+    }
 }
 
 fn decade(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {

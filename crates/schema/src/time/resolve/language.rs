@@ -52,6 +52,14 @@ languages! {
     Arabic "ar",
     /// Hindi.
     Hindi "hi",
+    /// German.
+    German "de",
+    /// Spanish.
+    Spanish "es",
+    /// French.
+    French "fr",
+    /// Portuguese.
+    Portuguese "pt",
 }
 
 impl Language {
