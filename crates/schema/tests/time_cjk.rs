@@ -1,5 +1,7 @@
 //! Time expressions in Korean, Japanese and Chinese: forms of everyday speech, and words that only look like a time.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use mem_schema::{
     moment::Moment,
     time::resolve::{Found, Options, resolve},
