@@ -91,7 +91,8 @@ def compare(row, repeat):
                      f"{ours.memory()} / {peer.memory()} |")
     if not peers:
         lines.append(f"| {row.work} | {row.unit} | {ours.shown()} | – | – | – | {ours.memory()} / – |")
-    return lines, [text for text in (figures.tokens() for figures in [ours, *peers]) if text]
+    notes = [text for text in (figures.tokens() for figures in [ours, *peers]) if text]
+    return lines, notes + [note for result in ours.results for note in result.get("notes", [])]
 
 
 def cosine(scratch):

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use mem_cli::device::{Device, MachineArgs};
-use mem_cli::memory::peak_bytes;
+use mem_cli::memory::{give_back_when_freed, peak_bytes};
 use mem_model::adapter::{self, AdapterConfig};
 use mem_model::cache::KvCache;
 use mem_model::encode::{ChatEncoder, Encoded};
@@ -143,6 +143,7 @@ fn prefill(model: &Model, tokens: usize, repeat: usize) -> anyhow::Result<()> {
 }
 
 fn lora(mut model: Model, tokens: usize, steps: usize) -> anyhow::Result<()> {
+    give_back_when_freed();
     let config = AdapterConfig {
         r: 16,
         alpha: 32.0,

@@ -18,7 +18,7 @@ use mem_train::sft::{self, Event};
 
 use crate::device::MachineArgs;
 use crate::interrupt;
-use crate::memory::peak_bytes;
+use crate::memory::{give_back_when_freed, peak_bytes};
 use crate::models::{model_name, resolve_model};
 use crate::say;
 
@@ -45,6 +45,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<ExitCode> {
     // SAFETY: the command starts here, before any thread of its own.
     unsafe { arguments.machine.limit_threads() };
+    give_back_when_freed();
     anyhow::ensure!(
         arguments.machine.compute_to_train() != Compute::Int8,
         "training needs gradients, which `--dtype int8` has none of: use `--dtype bf16` or `f32`, or leave it out"
