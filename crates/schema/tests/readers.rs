@@ -320,6 +320,38 @@ fn plain_of_whatsapp() {
 }
 
 #[test]
+fn what_stands_for_pictures_is_counted_and_not_said() {
+    let kakao = "--------------- 2024년 3월 4일 월요일 ---------------\n[미나] [오후 6:20] 사진\n\
+        [미나] [오후 6:20] 사진 2장\n[요나스] [오후 6:21] 사진 예쁘다\n[미나] [오후 6:22] 삭제된 메시지입니다.\n";
+    let read_kakao = read(kakao);
+    assert_eq!(
+        outline(&read_kakao.transcripts[0]),
+        "S1 2024-03-04T18:21:00\n  S1:1 2024-03-04T18:21:00 요나스: 사진 예쁘다"
+    );
+    assert_eq!((read_kakao.placeholders, read_kakao.warnings), (3, vec![]));
+    let telephone = "2024. 3. 4. 오후 6:20, 미나 : 동영상\n2024. 3. 4. 오후 6:21, 요나스 : 동영상 봤어\n";
+    assert_eq!(read(telephone).placeholders, 1);
+    let whatsapp = "04/03/2024, 18:20 - Mina: <Media omitted>\nour new flat\n\
+        04/03/2024, 18:21 - Jonas: \u{200e}image omitted\n04/03/2024, 18:22 - Jonas: 사진\n";
+    let read_whatsapp = read(whatsapp);
+    assert_eq!(
+        outline(&read_whatsapp.transcripts[0]),
+        "S1 2024-03-04T18:20:00\n  S1:1 2024-03-04T18:20:00 Mina: our new flat\n  \
+         S1:2 2024-03-04T18:22:00 Jonas: 사진"
+    );
+    assert_eq!(read_whatsapp.placeholders, 2);
+    // Elsewhere these are words like others.
+    for text in [
+        "Mina: hi\nJonas: image omitted\nMina: 사진",
+        r#"[{"role": "user", "content": "image omitted"}, {"role": "user", "content": "사진"}]"#,
+    ] {
+        assert_eq!(read(text).placeholders, 0);
+    }
+    let error = read_as("[미나] [오후 6:20] 사진\n", None).unwrap_err();
+    assert!(matches!(error, ReadError::NoTurns { .. }), "{error}");
+}
+
+#[test]
 fn plain_without_times() {
     let text = "Mina: hi\nJonas: hello\nmore\n\nstill more\n\nMina: next day\nJonas: yes\n---\nMina: again\n\
         # 2024-03-04 18:20\nJonas: dated";

@@ -108,6 +108,8 @@ pub struct ReadTranscripts {
     pub transcripts: Vec<Transcript>,
     /// What was mended or left out.
     pub warnings: Vec<Warning>,
+    /// Messages of exports that only stood for a picture, a file or a deleted message: left out, save for captions.
+    pub placeholders: usize,
 }
 
 /// Reads the transcripts of one file; without `format` its content decides.
@@ -146,6 +148,7 @@ pub fn read_bytes(
     let mut source = Source {
         stem: &stem,
         warnings: &mut warnings,
+        placeholders: 0,
     };
     let mut transcripts = match input {
         detect::Input::Scenario(items) => scenario::read(items, &mut source),
@@ -154,6 +157,7 @@ pub fn read_bytes(
         detect::Input::Chat(conversations) => chat::read(conversations, &mut source),
         detect::Input::Plain(lines) => plain::read(&lines, &mut source),
     };
+    let placeholders = source.placeholders;
     drop(text);
     tidy::tidy(&mut transcripts, format, &mut warnings);
     let warnings = warnings.finish();
@@ -168,6 +172,7 @@ pub fn read_bytes(
         format,
         transcripts,
         warnings,
+        placeholders,
     })
 }
 
@@ -176,4 +181,5 @@ struct Source<'a> {
     /// File name without folder and extension: the identifier where the content gives none.
     stem: &'a str,
     warnings: &'a mut Warnings,
+    placeholders: usize,
 }

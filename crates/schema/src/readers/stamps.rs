@@ -84,6 +84,9 @@ static CLOCK_ONLY: LazyLock<Regex> =
 static KAKAO: LazyLock<Regex> =
     LazyLock::new(|| pattern(&[r"^\[(?P<name>.{1,60}?)\] \[", CLOCK, r"\] (?P<rest>.*)$"]));
 
+static KAKAO_OF_TELEPHONE: LazyLock<Regex> =
+    LazyLock::new(|| pattern(&["^", YMD, r",?\s+", CLOCK, r", .{1,60}? : "]));
+
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&[r"^(?:#{1,6}|-{3,}|={3,}|\*{3,})\s*(?P<inner>.{1,80}?)\s*[-=*#]*$"])
 });
@@ -128,6 +131,12 @@ pub(super) fn kakao(line: &str) -> Option<(&str, Time, &str)> {
         time,
         found.name("rest")?.as_str(),
     ))
+}
+
+/// Whether a line is of a KakaoTalk export from a telephone, `2024년 3월 4일 오후 6:20, 미나 : …`; only KakaoTalk has a
+/// blank before the colon.
+pub(super) fn is_kakao_of_telephone(line: &str) -> bool {
+    KAKAO_OF_TELEPHONE.is_match(line)
 }
 
 /// The date of a line that is a heading (`# 2024-03-04`, `--- 2024년 3월 4일 월요일 ---`) or a date alone.

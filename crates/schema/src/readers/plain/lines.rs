@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::super::fields::role_of;
 use super::super::stamps::{self, Stamp};
 use super::super::warnings::Warnings;
+use super::placeholders::Export;
 use crate::transcript::{Moment, Role};
 
 /// Timed lines are looked for among this many first lines that are not blank.
@@ -51,6 +52,8 @@ pub(super) enum Mode {
 pub(in crate::readers) struct Lines<'a> {
     pub(super) lines: Vec<Line<'a>>,
     pub(super) mode: Mode,
+    /// The program that may have exported the text.
+    pub(super) export: Option<Export>,
 }
 
 impl<'a> Lines<'a> {
@@ -76,7 +79,18 @@ impl<'a> Lines<'a> {
         } else {
             Mode::Named
         };
-        Self { lines, mode }
+        let export = match mode {
+            _ if kakao || text.lines().any(stamps::is_kakao_of_telephone) => {
+                Some(Export::KakaoTalk)
+            }
+            Mode::Dated => Some(Export::WhatsApp),
+            _ => None,
+        };
+        Self {
+            lines,
+            mode,
+            export,
+        }
     }
 
     /// Whether a line opens with a time and a speaker, so that its `[` does not open a JSON list.

@@ -4,9 +4,11 @@
 //! - Without times, a session begins at a heading with a date (`# 2024-03-04`), at a rule (`---`), and at
 //!   blank lines, unless blank lines separate all turns alike.
 //! - Other lines continue the turn above them.
+//! - Messages that only stand for a picture, a file or a deleted message are counted and left out.
 //! - `04/03/2024` is the fourth of March unless other lines of the file rule that out.
 
 mod lines;
+mod placeholders;
 
 use jiff::civil::Date;
 
@@ -77,7 +79,15 @@ pub(super) fn read(lines: &Lines<'_>, source: &mut Source<'_>) -> Vec<Transcript
             Gap::Blank if !timed && blank_separates => sittings.open(None),
             _ => {}
         }
-        let text = clean_text(text);
+        let mut text = clean_text(text);
+        let export = lines.export;
+        if let Some(rest) = export.and_then(|export| export.without_placeholder(&text)) {
+            source.placeholders += 1;
+            text = clean_text(rest.to_owned());
+            if text.is_empty() {
+                continue;
+            }
+        }
         if text.is_empty() {
             let place = format_args!("line {line}");
             source
