@@ -9,6 +9,7 @@
 # Needs python3 with venv, cmake and a C++ compiler. The first run sets up the peers (some 15 minutes, 6 GB);
 # a run takes about 30 minutes on 2 cores. Nothing else should run meanwhile.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 LLAMA=llama-cpp-python==0.3.36

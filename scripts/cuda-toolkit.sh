@@ -6,6 +6,7 @@
 # Needs python3 with pip. Fetches some 700 MB once, most of it cuBLAS. What is built runs with a driver that
 # reads CUDA 13.0 (580 or newer) and finds libcublas.so.13 and its like on LD_LIBRARY_PATH.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # All of one minor version: parts of different ones do not fit together.

@@ -10,6 +10,7 @@
 # Needs python3. Where there is no CUDA toolkit, scripts/cuda-toolkit.sh fetches one (700 MB, needs driver 580 or newer).
 # Exits 1 if a check fails.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 device=cuda minutes=10
@@ -19,7 +20,7 @@ while (($#)); do
     --minutes) minutes=$2 && shift 2 ;;
     --) shift && break ;;
     *)
-        sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+        sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
         exit 2
         ;;
     esac

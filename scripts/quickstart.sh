@@ -5,6 +5,7 @@
 # usage: scripts/quickstart.sh [TRANSCRIPT…]    (else a sample conversation)
 # Needs a Rust toolchain, a C compiler, python3 with pip and 6 GB of memory. Under 25 minutes on 2 cores.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 
 transcripts=()
 for file in "$@"; do
@@ -39,9 +40,12 @@ check_machine() {
     command -v python3 >/dev/null || missing "python3 is not installed: on Debian and Ubuntu \`apt install python3 python3-pip\`"
     python3 -m pip --version >/dev/null 2>&1 ||
         echo "note: pip is not installed; should the model hub be out of reach, models cannot be fetched otherwise"
-    local free_mb
+    local free_mb available_mb
     free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
     ((free_mb >= 4000)) || missing "$free_mb MB are free here; the build and the models take 4000 MB"
+    available_mb=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo 2>/dev/null || true)
+    ((${available_mb:-6000} >= 6000)) ||
+        echo "note: $available_mb MB of memory are free; the fine-tune takes up to 6000 MB and may be ended by the system"
 }
 
 build() {

@@ -4,6 +4,7 @@
 # oneDNN multiplies matrices several times as fast as the pure-Rust fallback. It is installed with apt-get where that is
 # allowed; where it cannot be had, nothing is printed and the build works without it.
 set -euo pipefail
+[[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 
 compiles() {
     local program

@@ -8,12 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::DecimalBytes;
-use mem_remote::catalogue::{self, Model};
+use mem_remote::catalogue::{self, Kind, Model};
 use mem_remote::manifest::{self, FileState, Manifest};
 use mem_remote::places::Places;
 use mem_remote::{Request, Source, fetch};
 use serde::Serialize;
 
+use crate::extract::args::DEFAULT_MODEL;
 use crate::progress::Bar;
 use crate::say;
 
@@ -134,6 +135,17 @@ fn resolve_in(
     }
     let model = catalogue::find(argument)
         .with_context(|| format!("`{argument}` is neither a path nor a model's name"))?;
+    let writes_none = match model.kind {
+        Kind::Embedder => Some("is an embedding model: it turns texts into vectors"),
+        Kind::Dataset => Some("is a data set"),
+        Kind::CausalLm | Kind::Extractor => None,
+    };
+    if let Some(what) = writes_none {
+        bail!(
+            "`{}` {what} and cannot write records; use a model that generates, for example `{DEFAULT_MODEL}`",
+            model.name
+        );
+    }
     let folder = places()?.model_dir(&model.name);
     match Manifest::read(&folder)? {
         Some(manifest) if manifest.agrees(&folder, &model) => Ok(manifest.load_path(&folder)),
@@ -316,10 +328,23 @@ mod tests {
     #[test]
     fn a_name_that_is_not_fetched_says_how_to_fetch_it() {
         let home = tempfile::tempdir().unwrap();
-        let error = resolve_in("minilm", || places(home.path())).unwrap_err();
-        let expected =
-            "model `all-minilm-l6-v2` is not fetched; run `memtrain models fetch all-minilm-l6-v2`";
+        let error = resolve_in("qwen3-0.6b", || places(home.path())).unwrap_err();
+        let expected = "model `qwen3-0.6b` is not fetched; run `memtrain models fetch qwen3-0.6b`";
         assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn what_writes_no_text_is_refused_with_a_model_that_does() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, what) in [
+            ("minilm", "`all-minilm-l6-v2` is an embedding model"),
+            ("dimmem-sft-gpt-5.4", "is a data set"),
+        ] {
+            let error = resolve_in(name, || places(home.path())).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(what), "{error}");
+            assert!(error.contains(DEFAULT_MODEL), "{error}");
+        }
     }
 
     #[test]

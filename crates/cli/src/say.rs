@@ -17,6 +17,11 @@ pub fn line(line: fmt::Arguments<'_>) {
     let _ = writeln!(stderr(), "{}", visible(&line.to_string()));
 }
 
+/// `1 record`, `2 records`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// `text` with escapes for the characters that would steer a terminal or turn the direction of what follows: names
 /// and identifiers come from other people's files. Line ends and tabs stay.
 pub fn visible(text: &str) -> String {

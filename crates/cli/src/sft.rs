@@ -16,11 +16,12 @@ use mem_train::config::Recipe;
 use mem_train::examples::{Example, Examples};
 use mem_train::sft::{self, Event};
 
-use crate::device::MachineArgs;
+use crate::device::{Device, MachineArgs};
 use crate::interrupt;
-use crate::memory::{give_back_when_freed, peak_bytes};
+use crate::memory::{self, give_back_when_freed, peak_bytes};
 use crate::models::{model_name, resolve_model};
 use crate::say;
+use crate::say::count;
 
 /// The arguments of `memtrain sft`.
 #[derive(Args)]
@@ -38,7 +39,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the command. Exit code 0: trained; 1: trained, but files of the data were skipped, or stopped by Ctrl-C.
+/// Runs the command. Exit code 0: trained; 1: trained, but files of the data were skipped; 130: stopped by Ctrl-C.
 ///
 /// # Errors
 /// When the recipe, the model or the data cannot be used, or the run fails.
@@ -52,7 +53,16 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     );
     let recipe = Recipe::load(&arguments.config, &arguments.settings)?;
     let path = resolve_model(&recipe.model)?;
-    // Before the weights, which take longer: what is wrong with the data is said at once.
+    // Before the weights, which take longer: what is wrong with recipe, machine or data is said at once.
+    let context = generate::sizes(&path)?.context_length;
+    anyhow::ensure!(
+        recipe.train.max_tokens <= context,
+        "`train.max_tokens` is {}, the model's context holds {context}",
+        recipe.train.max_tokens
+    );
+    if arguments.machine.device == Device::Cpu {
+        memory::check(&path, 0)?;
+    }
     let encoder = generate::load_encoder(&path)?;
     let examples = Examples::read(
         &recipe.data,
@@ -71,13 +81,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         weights: base::fingerprint(&path)?,
         compute,
     };
-    let (model, _) = generate::load(&path, arguments.machine.kind(), compute)?;
-    let context = model.config().context_length;
-    anyhow::ensure!(
-        recipe.train.max_tokens <= context,
-        "`train.max_tokens` is {}, the model's context holds {context}",
-        recipe.train.max_tokens
-    );
+    let model = generate::load_model(&path, arguments.machine.kind(), compute)?;
     announce(&recipe, &path, &examples, model.weight_bytes());
     let interrupted = interrupt::listen();
     let mut progress = Progress::new(&recipe);
@@ -87,7 +91,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
     progress.end();
     let Some(outcome) = outcome else {
         say!("stopped; the same command goes on from here");
-        return Ok(ExitCode::from(1));
+        return Ok(ExitCode::from(130));
     };
     say!(
         "dev loss {:.4} before, {:.4} after",
@@ -129,9 +133,9 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
     say!("seed {}", recipe.seed);
     for (name, part) in [("train", &examples.train), ("dev", &examples.dev)] {
         say!(
-            "{name}: {} examples, {} tokens, {} supervised",
-            part.len(),
-            tokens(part),
+            "{name}: {}, {}, {} supervised",
+            count(part.len(), "example"),
+            count(tokens(part), "token"),
             supervised(part)
         );
     }
@@ -142,25 +146,26 @@ fn announce(recipe: &Recipe, path: &Path, examples: &Examples, weight_bytes: usi
             .map(|(_, tokens)| *tokens)
             .max()
             .unwrap_or(0);
-        let count = examples.too_long.len();
+        let left_out = count(examples.too_long.len(), "example");
         say!(
-            "left out: {count} examples longer than {} tokens (longest {longest})",
+            "left out: {left_out} longer than {} tokens (longest {longest})",
             recipe.train.max_tokens
         );
     }
     if examples.labels_left_out > 0 {
         say!(
-            "left out: {} labels beyond the reply's bounds",
-            examples.labels_left_out
+            "left out: {} beyond the reply's bounds",
+            count(examples.labels_left_out, "label")
         );
     }
     let t = &recipe.train;
     let seen = t.steps * t.batch_examples;
     let epochs = seen as f64 / examples.train.len() as f64;
     say!(
-        "{} steps of {} examples: {seen} examples, {epochs:.2} epochs",
-        t.steps,
-        t.batch_examples
+        "{} of {}: {}, {epochs:.2} epochs",
+        count(t.steps, "step"),
+        count(t.batch_examples, "example"),
+        count(seen, "example")
     );
 }
 
@@ -246,10 +251,14 @@ impl Progress {
                 ..
             } => {
                 self.line(&format!(
-                    "dev loss after {step} steps: {loss:.4} ({examples} examples, {seconds:.0} s)"
+                    "dev loss after {}: {loss:.4} ({}, {seconds:.0} s)",
+                    count(*step, "step"),
+                    count(*examples, "example")
                 ));
             }
-            Event::Saved { step } => self.line(&format!("checkpoint after {step} steps")),
+            Event::Saved { step } => {
+                self.line(&format!("checkpoint after {}", count(*step, "step")))
+            }
         }
     }
 

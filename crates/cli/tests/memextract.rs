@@ -132,6 +132,35 @@ fn what_cannot_run_ends_with_2_and_a_hint() {
 }
 
 #[test]
+fn windows_of_a_file_with_a_broken_line_end_with_1() {
+    let folder = talk(1);
+    let good = "{\"role\": \"user\", \"content\": \"hi\"}\n";
+    let chat = format!("{good}{{\"role\": \"user\"\n{good}");
+    fs::write(folder.path().join("chat.jsonl"), chat).unwrap();
+    let shown = command(&folder, "windows chat.jsonl").output().unwrap();
+    assert_eq!(shown.status.code(), Some(1));
+    insta::assert_snapshot!(text(&shown.stderr), @"
+    warning: `chat.jsonl`, line 2: not valid JSON at column 15; the line was left out
+    left out: 1 line that could not be understood
+    ");
+}
+
+#[test]
+fn a_model_that_writes_no_text_is_refused() {
+    let folder = talk(1);
+    for (model, what) in [
+        ("minilm", "`all-minilm-l6-v2` is an embedding model"),
+        ("chat.txt", "`chat.txt` is a text file, no model"),
+    ] {
+        let line = format!("chat.txt --out out.jsonl --model {model}");
+        let ran = command(&folder, &line).output().unwrap();
+        let said = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
 fn a_log_that_nobody_reads_does_not_end_the_run() {
     let folder = talk(4);
     let (reader, writer) = std::io::pipe().unwrap();

@@ -152,6 +152,26 @@ fn data_is_read_first() {
     assert!(!folder.path().join("run").exists());
 }
 
+/// The header of the model tells it: weights that cannot be loaded do not get in the way.
+#[test]
+fn a_recipe_beyond_the_context_is_refused_first() {
+    let folder = TempDir::new().unwrap();
+    let refused = sft(&folder)
+        .args([
+            "--set",
+            "train.max_tokens=513",
+            "--set",
+            "data=[\"nowhere\"]",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(refused.stderr).unwrap(),
+        "error: `train.max_tokens` is 513, the model's context holds 512\n"
+    );
+}
+
 /// The first Ctrl-C saves the step in work; the same command then goes on to the end.
 #[test]
 #[cfg(unix)]
@@ -177,7 +197,7 @@ fn an_interrupted_run_is_continued() {
             .success()
     );
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
-    assert_eq!(run.wait().unwrap().code(), Some(1), "{rest:?}");
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{rest:?}");
     assert_eq!(
         rest.last().unwrap(),
         "stopped; the same command goes on from here"

@@ -61,17 +61,26 @@ impl Architecture {
         match name {
             "qwen2" => Ok(Self::Qwen2),
             "qwen3" => Ok(Self::Qwen3),
-            other => Err(unsupported(
-                origin,
-                format!("architecture `{other}`; supported are `qwen2` and `qwen3`"),
-            )),
+            other => Err(Error::Architecture {
+                path: origin.to_owned(),
+                name: other.to_owned(),
+                hint: match other.contains("bert") {
+                    true => ", which turns texts into vectors",
+                    false => "",
+                },
+            }),
         }
     }
 }
 
+/// What is read of `config.json` first: other types of model have other fields.
+#[derive(Deserialize)]
+struct ModelType {
+    model_type: String,
+}
+
 #[derive(Deserialize)]
 struct HfConfig {
-    model_type: String,
     hidden_size: usize,
     intermediate_size: usize,
     num_hidden_layers: usize,
@@ -112,11 +121,13 @@ impl ModelConfig {
             path: path.to_owned(),
             source,
         })?;
-        let hf: HfConfig = serde_json::from_slice(&text).map_err(|source| Error::Json {
+        let malformed = |source| Error::Json {
             path: path.to_owned(),
             source,
-        })?;
-        let architecture = Architecture::from_name(&hf.model_type, path)?;
+        };
+        let kind: ModelType = serde_json::from_slice(&text).map_err(malformed)?;
+        let architecture = Architecture::from_name(&kind.model_type, path)?;
+        let hf: HfConfig = serde_json::from_slice(&text).map_err(malformed)?;
         if hf.use_sliding_window {
             return Err(unsupported(path, "sliding-window attention".to_owned()));
         }

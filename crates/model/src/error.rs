@@ -19,6 +19,29 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A path that holds no model at all.
+    #[error(
+        "`{path}` is {what}, no model: give a `.gguf` file, or a folder with `config.json`, `tokenizer.json` and \
+         `.safetensors` files"
+    )]
+    NotAModel {
+        /// What was given.
+        path: PathBuf,
+        /// What it is, with its article.
+        what: &'static str,
+    },
+    /// A model that does something else than to write text, or in a way that is not known here.
+    #[error(
+        "`{path}` is of a model of type `{name}`{hint}; models that write text here are of type `qwen2` or `qwen3`"
+    )]
+    Architecture {
+        /// Its configuration.
+        path: PathBuf,
+        /// Its type.
+        name: String,
+        /// What such a model is for, where that is known.
+        hint: &'static str,
+    },
     /// A file of the model is not the JSON it should be.
     #[error("`{path}` is not the JSON a model folder holds there; fetch the model again")]
     Json {

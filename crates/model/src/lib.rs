@@ -19,6 +19,7 @@ mod int8;
 mod lanes;
 pub mod linear;
 pub mod matrix;
+pub mod memory;
 #[cfg(feature = "onednn")]
 mod onednn;
 pub mod ops;

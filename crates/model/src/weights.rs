@@ -100,6 +100,26 @@ impl Weights {
         (&self.device, self.dtype)
     }
 
+    /// Bytes that the weights take in memory on a processor once they are loaded, from the header alone: quantised
+    /// ones up to 1.25 a weight, others what they take in the file.
+    pub fn expected_bytes(&self) -> u64 {
+        let Source::Gguf { content, .. } = &self.source else {
+            let files = files(&self.path).unwrap_or_default();
+            let sizes = files.iter().filter_map(|file| file.metadata().ok());
+            return sizes.map(|meta| meta.len()).sum();
+        };
+        let bytes = content.tensor_infos.values().map(|info| {
+            let sizes = info.shape.dims().iter();
+            let weights = sizes.fold(1_u64, |all, size| all.saturating_mul(*size as u64));
+            match info.ggml_dtype {
+                GgmlDType::F32 => weights.saturating_mul(4),
+                GgmlDType::F16 | GgmlDType::BF16 => weights.saturating_mul(2),
+                _ => weights.saturating_add(weights / 4),
+            }
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// The type of products.
     pub(crate) fn compute(&self) -> Compute {
         self.compute
@@ -238,6 +258,14 @@ impl Weights {
 }
 
 fn open_folder(path: &Path) -> Result<(Source, ModelConfig)> {
+    let holds = |name| path.join(name).exists();
+    if !holds("config.json") {
+        let what = match holds("adapter_config.json") {
+            true => "the folder of an adapter",
+            false => "a folder without `config.json`",
+        };
+        return Err(not_a_model(path, what));
+    }
     let mut config = ModelConfig::from_json(&path.join("config.json"))?;
     let files = map_folder(path)?;
     // Some exports keep `tie_word_embeddings` at its default although they store no head.
@@ -274,6 +302,36 @@ pub fn is_quantised(path: &Path) -> Result<bool> {
     let floats = [GgmlDType::F32, GgmlDType::F16, GgmlDType::BF16];
     let mut infos = content.tensor_infos.values();
     Ok(infos.any(|info| !floats.contains(&info.ggml_dtype)))
+}
+
+fn not_a_model(path: &Path, what: &'static str) -> Error {
+    Error::NotAModel {
+        path: path.to_owned(),
+        what,
+    }
+}
+
+/// Refuses a file that does not begin as GGUF files do.
+fn check_magic(file: &mut File, path: &Path) -> Result<()> {
+    let mut start = Vec::new();
+    let read = file.take(64).read_to_end(&mut start);
+    read.map_err(|source| Error::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let text = start
+        .iter()
+        .all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace() || *byte > 127);
+    Err(not_a_model(
+        path,
+        match path.extension() {
+            _ if start.starts_with(b"GGUF") => return Ok(()),
+            _ if start.is_empty() => "an empty file",
+            Some(extension) if extension == "safetensors" => "one file of a model's folder",
+            _ if text => "a text file",
+            _ => "a file of another kind",
+        },
+    ))
 }
 
 /// The safetensors files of a HF folder, sorted.
@@ -316,6 +374,8 @@ fn open_gguf(path: &Path) -> Result<(Source, ModelConfig)> {
         source,
     };
     let mut file = File::open(path).map_err(read)?;
+    check_magic(&mut file, path)?;
+    file.rewind().map_err(read)?;
     gguf_check::check(&file, path)?;
     file.rewind().map_err(read)?;
     let unreadable = |source| Error::WeightFile {

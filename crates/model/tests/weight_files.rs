@@ -246,3 +246,76 @@ fn sizes_no_model_has_are_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn what_is_no_model_is_called_by_its_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |name: &str, contents: Option<&[u8]>| {
+        let path = folder.path().join(name);
+        match contents {
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+            None => std::fs::create_dir(&path).unwrap(),
+        }
+        load(&path).err().unwrap().to_string()
+    };
+    for (name, contents, what) in [
+        (
+            "notes.txt",
+            Some(&b"[2024-03-04 18:20] Mina: hi\n"[..]),
+            "is a text file, no model",
+        ),
+        ("empty.gguf", Some(b""), "is an empty file"),
+        (
+            "model.bin",
+            Some(b"PK\x03\x04\0\0\0"),
+            "is a file of another kind",
+        ),
+        (
+            "model.safetensors",
+            Some(b"\x08\0\0\0{}"),
+            "is one file of a model's folder",
+        ),
+        ("folder", None, "is a folder without `config.json`"),
+    ] {
+        let message = said(name, contents);
+        assert!(message.contains(&format!("{name}` {what}")), "{message}");
+        assert!(message.contains("give a `.gguf` file"), "{message}");
+    }
+    let adapter = fixture().join("adapter");
+    let message = load(&adapter).err().unwrap().to_string();
+    assert!(message.contains("is the folder of an adapter"), "{message}");
+    let embedder = fixture().join("../tiny-bert");
+    let message = load(&embedder).err().unwrap().to_string();
+    assert!(
+        message.contains("type `bert`, which turns texts into vectors"),
+        "{message}"
+    );
+}
+
+/// The estimate holds what is then taken, and not much more: rows that are padded count most in so small a model.
+#[test]
+fn the_header_tells_what_weights_will_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let check = |path: &Path| {
+        for compute in [Compute::F32, Compute::fastest()] {
+            let (weights, config) = Weights::open(path, &Device::Cpu, compute).unwrap();
+            let expected = weights.expected_bytes() as f64;
+            let taken = Model::load(&weights, config).unwrap().weight_bytes() as f64;
+            assert!(
+                (0.8..1.5).contains(&(expected / taken)),
+                "{expected} for {taken}"
+            );
+        }
+    };
+    check(&fixture());
+    for dtype in [
+        GgmlDType::F32,
+        GgmlDType::F16,
+        GgmlDType::Q8_0,
+        GgmlDType::Q4_0,
+    ] {
+        write(&path, &tensors(), dtype);
+        check(&path);
+    }
+}

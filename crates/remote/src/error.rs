@@ -117,6 +117,18 @@ pub enum Error {
          install it, for example with `apt install python3-pip`, or give a copy with `--from PATH`"
     )]
     PipMissing,
+    /// The program that was named as pip cannot be run.
+    #[error(
+        "`{}`, named as the pip program, cannot be run{}",
+        program.display(),
+        where_looked_for(program)
+    )]
+    PipProgram {
+        /// What was named.
+        program: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// pip could not download a package.
     #[error("pip could not download `{package}`: {account}")]
     Pip {
@@ -210,6 +222,13 @@ fn did_you_mean(nearest: &Option<String>) -> String {
         .as_ref()
         .map(|name| format!(" (did you mean `{name}`?)"))
         .unwrap_or_default()
+}
+
+fn where_looked_for(program: &Path) -> &'static str {
+    match program.components().count() {
+        1 => " (it was looked for in the folders of `PATH`; it is a program, not a package)",
+        _ => "",
+    }
 }
 
 fn write_advice(source: &io::Error) -> &'static str {

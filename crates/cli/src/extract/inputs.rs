@@ -13,6 +13,8 @@ use mem_schema::{
 };
 use serde::Serialize;
 
+use crate::say::count;
+
 use super::{Error, Fingerprint, Sessions, args::InputArgs, short_hash, with_causes};
 
 /// What was read.
@@ -33,6 +35,38 @@ pub struct Problems {
     pub unreadable: Vec<Unreadable>,
     /// What was mended or left out in the others.
     pub warnings: Vec<String>,
+    /// Lines and objects that could not be understood; each has its warning, up to a number of them.
+    pub lost: usize,
+    /// Messages of exports that only stood for a picture, a file or a deleted message.
+    pub placeholders: usize,
+}
+
+impl Problems {
+    /// Whether some of what the inputs hold may be missing.
+    pub fn lose_something(&self) -> bool {
+        !self.unreadable.is_empty() || self.lost > 0
+    }
+
+    /// What was left out of the inputs that were read, a line each.
+    pub fn left_out(&self) -> Vec<String> {
+        left_out(self.lost, self.placeholders)
+    }
+}
+
+/// What was left out, a line each.
+pub(super) fn left_out(lost: usize, placeholders: usize) -> Vec<String> {
+    let lines = [
+        (lost, "line", "that could not be understood"),
+        (
+            placeholders,
+            "message",
+            "that stood for pictures, files or deleted messages",
+        ),
+    ];
+    let lines = lines.into_iter().filter(|(number, ..)| *number > 0);
+    lines
+        .map(|(number, noun, what)| format!("left out: {} {what}", count(number, noun)))
+        .collect()
 }
 
 impl fmt::Display for Problems {
@@ -117,6 +151,8 @@ impl Inputs {
                 self.problems
                     .warnings
                     .extend(read.warnings.iter().map(ToString::to_string));
+                self.problems.lost += read.lost;
+                self.problems.placeholders += read.placeholders;
                 self.transcripts.extend(read.transcripts);
             }
             Err(error) => self.problems.unreadable.push(Unreadable {

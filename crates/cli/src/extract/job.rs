@@ -143,6 +143,8 @@ impl Job {
     fn summary(&self, resumed: usize) -> Summary {
         let mut summary = Summary {
             inputs_failed: self.problems.unreadable.clone(),
+            lost: self.problems.lost,
+            placeholders: self.problems.placeholders,
             messages_shortened: self.messages_shortened,
             ..Summary::default()
         };

@@ -5,9 +5,12 @@ use std::{io::IsTerminal as _, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use mem_schema::generator::Finish;
 
-use crate::{say, say::visible};
+use crate::{
+    say,
+    say::{count, visible},
+};
 
-use super::{Cost, Outcome, report::count};
+use super::{Cost, Outcome};
 
 /// Tells a person on standard error where a run stands.
 pub(super) struct Progress {
@@ -96,7 +99,7 @@ impl Progress {
 
 fn bar(total: usize, resumed: usize) -> ProgressBar {
     let bar = ProgressBar::new(total as u64).with_position(resumed as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len} windows, {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} windows {pos}/{len}, {msg}") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(500));

@@ -5,7 +5,13 @@ use std::{fmt, path::PathBuf};
 use mem_schema::{extraction::Drops, generator::Finish, window::LongTextCut};
 use serde::Serialize;
 
-use super::{Outcome, inputs::Unreadable, progress::duration};
+use crate::say::count;
+
+use super::{
+    Outcome,
+    inputs::{Unreadable, left_out},
+    progress::duration,
+};
 
 /// Failed windows that the text lists.
 const SHOWN: usize = 10;
@@ -19,6 +25,10 @@ pub struct Summary {
     pub journal: Option<PathBuf>,
     /// Inputs that could not be read.
     pub inputs_failed: Vec<Unreadable>,
+    /// Lines and objects of inputs that could not be understood.
+    pub lost: usize,
+    /// Messages of exports that only stood for a picture, a file or a deleted message.
+    pub placeholders: usize,
     /// Transcripts with at least one window.
     pub transcripts: usize,
     /// Messages that were shortened because they are too long for a window.
@@ -108,7 +118,8 @@ impl Summary {
         } else if self.windows.done == 0 {
             2
         } else {
-            u8::from(self.windows.failed > 0 || !self.inputs_failed.is_empty())
+            let missing = !self.inputs_failed.is_empty() || self.lost > 0;
+            u8::from(self.windows.failed > 0 || missing)
         }
     }
 }
@@ -179,6 +190,9 @@ impl fmt::Display for Summary {
                 LongTextCut::DEFAULT.threshold
             )?;
         }
+        for line in left_out(self.lost, self.placeholders) {
+            write!(f, "\n{line}")?;
+        }
         for FailedWindow {
             transcript,
             window,
@@ -215,11 +229,6 @@ impl fmt::Display for Summary {
     }
 }
 
-/// `1 record`, `2 records`.
-pub(super) fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,6 +248,8 @@ mod tests {
       "out": null,
       "journal": null,
       "inputs_failed": [],
+      "lost": 0,
+      "placeholders": 0,
       "transcripts": 0,
       "messages_shortened": 0,
       "windows": {

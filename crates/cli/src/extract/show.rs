@@ -8,6 +8,8 @@ use mem_schema::{
 };
 use serde::Serialize;
 
+use crate::say::count;
+
 use super::{
     Error,
     args::InputArgs,
@@ -80,10 +82,10 @@ fn print(shown: &Shown<'_>, json: bool, stdout: &mut dyn Write) -> io::Result<()
     }
     write!(
         stdout,
-        "# {} window {}: {} messages",
+        "# {} window {}: {}",
         shown.transcript,
         shown.window,
-        shown.messages.len()
+        count(shown.messages.len(), "message")
     )?;
     if let [first, .., last] = shown.messages.as_slice() {
         write!(stdout, ", turns {} to {}", first.turn, last.turn)?;

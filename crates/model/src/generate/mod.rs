@@ -27,7 +27,7 @@ mod prefix;
 mod row;
 mod rows;
 
-pub use rows::default_rows;
+pub use rows::{default_rows, row_bytes};
 
 /// What to load and where to.
 #[derive(Clone, Debug)]
@@ -75,6 +75,40 @@ pub fn load(path: &Path, device: DeviceKind, compute: Compute) -> Result<(Model,
     let (weights, config) = Weights::open(path, &device, compute)?;
     let encoder = encoder(path, &weights)?;
     Ok((Model::load(&weights, config)?, encoder))
+}
+
+/// Opens a model alone, as [`load`] does.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_model(path: &Path, device: DeviceKind, compute: Compute) -> Result<Model> {
+    let device = device.open(compute)?;
+    let (weights, config) = Weights::open(path, &device, compute)?;
+    Model::load(&weights, config)
+}
+
+/// What the header of a model tells of its size.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Tokens that prompt and reply can have together.
+    pub context_length: usize,
+    /// Bytes that the weights will take in memory on a processor, about.
+    pub weight_bytes: u64,
+    /// Bytes that the cache of one row of a decode takes there at most, see [`row_bytes`].
+    pub row_bytes: u64,
+}
+
+/// Reads the sizes of a model without loading it.
+///
+/// # Errors
+/// As for [`load`].
+pub fn sizes(path: &Path) -> Result<Sizes> {
+    let (weights, config) = Weights::open(path, &Device::Cpu, Compute::F32)?;
+    Ok(Sizes {
+        context_length: config.context_length,
+        weight_bytes: weights.expected_bytes(),
+        row_bytes: row_bytes(&config),
+    })
 }
 
 /// Opens the tokenizer and chat template of a model without loading its weights, to count tokens.

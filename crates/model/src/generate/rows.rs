@@ -1,11 +1,11 @@
 //! How many rows are decoded together where nobody says.
 
-use std::fs;
 use std::thread::available_parallelism;
 
 use candle_core::Device;
 
 use crate::config::ModelConfig;
+use crate::memory;
 use crate::qwen::Model;
 
 /// Tokens that a row is expected to hold at most: a long instruction, a window and its reply.
@@ -28,7 +28,8 @@ pub fn default_rows(model: &Model) -> usize {
         Device::Cpu => {
             let cores = available_parallelism().map_or(1, usize::from);
             let most = (cores * ROWS_PER_CORE).min(MOST_ON_CPU);
-            (free_bytes().map_or(ASSUMED_BYTES, |free| free / 4), most)
+            let free = memory::available_bytes().map_or(ASSUMED_BYTES, |free| free as usize / 4);
+            (free, most)
         }
         _ => (ASSUMED_BYTES, MOST_ON_DEVICE),
     };
@@ -42,19 +43,15 @@ fn fitting(config: &ModelConfig, value_bytes: usize, bytes: usize, most: usize) 
     (bytes / row.max(1)).clamp(1, most)
 }
 
+/// Bytes that the cache of one row takes at most on a processor, in 32-bit floats.
+pub fn row_bytes(config: &ModelConfig) -> u64 {
+    let tokens = config.context_length.min(ROW_TOKENS);
+    (cache_bytes(config, size_of::<f32>()) as u64).saturating_mul(tokens as u64)
+}
+
 /// Bytes of keys and values that one token takes.
 fn cache_bytes(config: &ModelConfig, value_bytes: usize) -> usize {
     2 * config.layers * config.kv_heads * config.head_dim * value_bytes
-}
-
-/// Memory that can be had without swapping; only Linux tells it.
-fn free_bytes() -> Option<usize> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -70,18 +67,12 @@ mod tests {
         (config.layers, config.kv_heads, config.head_dim) = (24, 2, 64);
         config.context_length = 32_768;
         assert_eq!(cache_bytes(&config, 4), 24_576);
+        assert_eq!(row_bytes(&config), 24_576 * 4096);
         let rows = |bytes| fitting(&config, 4, bytes, 32);
         assert_eq!(rows(4096 * 24_576 * 5), 5);
         assert_eq!(rows(0), 1);
         assert_eq!(rows(usize::MAX), 32);
         config.context_length = 512;
         assert_eq!(fitting(&config, 4, 4096 * 24_576, 32), 8);
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn free_memory_is_in_bytes() {
-        let bytes = free_bytes().unwrap();
-        assert!((1 << 20..1 << 45).contains(&bytes), "{bytes}");
     }
 }

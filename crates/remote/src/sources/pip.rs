@@ -256,9 +256,9 @@ impl Download<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
-        command.spawn().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::PipMissing,
-            _ => self.failed(error.to_string()),
+        command.spawn().map_err(|source| Error::PipProgram {
+            program: self.pip[0].clone(),
+            source,
         })
     }
 

@@ -198,12 +198,28 @@ fn a_disk_that_fills_up_under_pip_is_told_as_such_and_a_trace_by_its_last_line()
 }
 
 #[test]
-fn without_pip_the_error_says_what_to_install() {
+fn a_pip_that_cannot_be_run_is_named() {
     let mut world = World::new();
-    world.pip = Some(world.path("no-such-pip"));
+    let path = world.path("no-such-pip");
+    world.pip = Some(path.clone());
     let error = world.fetch(Source::Pip).unwrap_err();
-    assert!(matches!(error, Error::PipMissing), "{error}");
-    assert!(error.to_string().contains("apt install python3-pip"));
+    assert!(matches!(error, Error::PipProgram { .. }), "{error}");
+    let expected = format!(
+        "`{}`, named as the pip program, cannot be run",
+        path.display()
+    );
+    assert_eq!(error.to_string(), expected);
+    world.pip = Some("no-such-package".into());
+    let error = world.fetch(Source::Pip).unwrap_err().to_string();
+    assert!(
+        error.contains("looked for in the folders of `PATH`"),
+        "{error}"
+    );
+    assert!(
+        Error::PipMissing
+            .to_string()
+            .contains("apt install python3-pip")
+    );
 }
 
 #[test]
@@ -216,8 +232,8 @@ fn when_all_sources_fail_each_says_why_and_the_next_was_tried() {
     assert_eq!(
         notes.lines,
         [
-            "cache: `owner/tiny` is not in the hub's cache on this disk",
-            "hub: the hub is switched off by `HF_HUB_OFFLINE`"
+            "cache: `owner/tiny` is not in the hub's cache on this disk; trying the hub next",
+            "hub: the hub is switched off by `HF_HUB_OFFLINE`; trying Python packages next"
         ]
     );
 

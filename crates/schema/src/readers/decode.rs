@@ -47,7 +47,10 @@ pub(super) fn decode(
         text = text.replace("\r\n", "\n").replace('\r', "\n");
     }
     if let Some(first) = text.find('\0') {
-        let message = format!("{} NUL characters were removed", text.matches('\0').count());
+        let message = format!(
+            "NUL characters were removed: {}",
+            text.matches('\0').count()
+        );
         warnings.add(line_at(&text, first), message);
         text.retain(|c| c != '\0');
     }
@@ -110,7 +113,7 @@ fn utf16(bytes: &[u8], little_endian: bool, warnings: &mut Warnings) -> String {
     if replaced > 0 {
         warnings.add(
             "whole file",
-            format!("{replaced} broken UTF-16 units were replaced by `\u{fffd}`"),
+            format!("broken UTF-16 units were replaced by `\u{fffd}`: {replaced}"),
         );
     }
     text

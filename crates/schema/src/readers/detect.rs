@@ -251,7 +251,7 @@ fn by_lines(
                     "not valid JSON at column {}; the line was left out",
                     error.column()
                 );
-                warnings.add(place, message);
+                warnings.lose(place, message);
             }
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn object(value: Value, place: impl Display, warnings: &mut Warnings)
     match value {
         Value::Object(object) => Some(object),
         other => {
-            warnings.add(
+            warnings.lose(
                 place,
                 format!(
                     "{} where an object belongs; it was left out",

@@ -108,6 +108,8 @@ pub struct ReadTranscripts {
     pub transcripts: Vec<Transcript>,
     /// What was mended or left out.
     pub warnings: Vec<Warning>,
+    /// Lines and objects that could not be understood, of which something may be missing.
+    pub lost: usize,
     /// Messages of exports that only stood for a picture, a file or a deleted message: left out, save for captions.
     pub placeholders: usize,
 }
@@ -160,6 +162,7 @@ pub fn read_bytes(
     let placeholders = source.placeholders;
     drop(text);
     tidy::tidy(&mut transcripts, format, &mut warnings);
+    let lost = warnings.lost;
     let warnings = warnings.finish();
     if transcripts.is_empty() {
         return Err(ReadError::NoTurns {
@@ -172,6 +175,7 @@ pub fn read_bytes(
         format,
         transcripts,
         warnings,
+        lost,
         placeholders,
     })
 }

@@ -13,6 +13,8 @@ pub(super) struct Warnings {
     path: PathBuf,
     kept: Vec<Warning>,
     more: usize,
+    /// Lines and objects that could not be understood.
+    pub(super) lost: usize,
 }
 
 impl Warnings {
@@ -21,6 +23,7 @@ impl Warnings {
             path: path.to_owned(),
             kept: Vec::new(),
             more: 0,
+            lost: 0,
         }
     }
 
@@ -36,12 +39,18 @@ impl Warnings {
         }
     }
 
+    /// As [`Self::add`], of a line or object that is left out because it could not be understood.
+    pub(super) fn lose(&mut self, location: impl Display, message: impl Display) {
+        self.lost += 1;
+        self.add(location, message);
+    }
+
     pub(super) fn finish(mut self) -> Vec<Warning> {
         if self.more > 0 {
             self.kept.push(Warning {
                 path: self.path,
                 location: "whole file".to_owned(),
-                message: format!("{} further warnings are not shown", self.more),
+                message: format!("further warnings that are not shown: {}", self.more),
             });
         }
         self.kept

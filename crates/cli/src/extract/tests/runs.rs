@@ -52,6 +52,50 @@ fn shortened_messages_are_counted() {
     assert!(!summary.to_string().contains("shortened"), "{summary}");
 }
 
+#[test]
+fn what_stands_for_pictures_is_counted_and_not_shown() {
+    let place = Place::new();
+    let lines = ["사진", "이사했어", "사진 3장", "새 사진이야"]
+        .map(|text| format!("[미나] [오후 6:20] {text}\n"));
+    let kakao = format!(
+        "--------------- 2024년 3월 4일 월요일 ---------------\n{}",
+        lines.concat()
+    );
+    fs::write(place.path("kakao.txt"), kakao).unwrap();
+    let (summary, _) = place.run("kakao.txt", &Fake::default()).unwrap();
+    assert_eq!(
+        (
+            summary.windows.total,
+            summary.placeholders,
+            summary.exit_code()
+        ),
+        (1, 2, 0)
+    );
+    let said = "\nleft out: 2 messages that stood for pictures, files or deleted messages";
+    assert!(summary.to_string().contains(said), "{summary}");
+}
+
+/// A line that is lost may hold a memory: the run is not complete.
+#[test]
+fn lines_that_are_lost_count() {
+    let place = Place::new();
+    let line = |text| format!("{{\"role\": \"user\", \"content\": \"{text}\"}}\n");
+    let lines = [
+        line("one"),
+        "{\"role\": \"user\"\n".to_owned(),
+        line("two"),
+        line("three"),
+    ];
+    fs::write(place.path("chat.jsonl"), lines.concat()).unwrap();
+    let (summary, _) = place.run("chat.jsonl", &Fake::default()).unwrap();
+    assert_eq!(
+        (summary.lost, summary.windows.failed, summary.exit_code()),
+        (1, 0, 1)
+    );
+    let said = "\nleft out: 1 line that could not be understood";
+    assert!(summary.to_string().contains(said), "{summary}");
+}
+
 /// Standard output that counts its lines.
 struct Lines(std::rc::Rc<Cell<usize>>);
 

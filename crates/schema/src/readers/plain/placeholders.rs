@@ -303,10 +303,7 @@ mod tests {
         ] {
             assert_eq!(said(text), Some(""), "{text}");
         }
-        assert_eq!(
-            said("<Media omitted>\nour new flat"),
-            Some("our new flat")
-        );
+        assert_eq!(said("<Media omitted>\nour new flat"), Some("our new flat"));
         for text in [
             "사진",
             "the image omitted the dog",
