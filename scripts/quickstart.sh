@@ -44,8 +44,8 @@ check_machine() {
     free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
     ((free_mb >= 4000)) || missing "$free_mb MB are free here; the build and the models take 4000 MB"
     available_mb=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo 2>/dev/null || true)
-    ((${available_mb:-6000} >= 6000)) ||
-        echo "note: $available_mb MB of memory are free; the fine-tune takes up to 6000 MB and may be ended by the system"
+    ((${available_mb:-4000} >= 4000)) ||
+        echo "note: $available_mb MB of memory are free; the fine-tune takes more than 3000 MB and may be ended by the system"
 }
 
 build() {

@@ -422,7 +422,7 @@ fn damaged_and_missing_files_are_errors() {
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(
         Weights::open(empty.path(), &Device::Cpu, Compute::F32),
-        Err(Error::Read { .. })
+        Err(Error::NotAModel { .. })
     ));
     for file in ["config.json", "model.safetensors"] {
         let bytes = std::fs::read(folder("tiny-qwen2").join(file)).unwrap();
