@@ -30,16 +30,46 @@ impl Export {
 }
 
 static KAKAOTALK: LazyLock<Regex> = LazyLock::new(|| {
-    compiled(
-        r"^(?:사진(?: \d+장)?|동영상(?: \d+개)?|이모티콘|\(이모티콘\)|음성 ?메시지|카카오톡 프로필|파일: .+|삭제된 메시지입니다\.?|채팅방 관리자가 메시지를 가렸습니다\.?|(?:보이스톡|페이스톡) (?:해요\.?|\d+(?::\d{2}){1,2})|Photos?(?: \d+)?|[Vv]ideos?|Emoticons?|Voice Note|File: .+|This message was deleted\.?|(?:Voice|Video) Call \d+(?::\d{2}){1,2})$",
-    )
+    one_of(&[
+        r"사진(?: \d+장)?",
+        r"동영상(?: \d+개)?",
+        r"이모티콘|\(이모티콘\)",
+        r"음성 ?메시지",
+        r"파일: .+",
+        r"카카오톡 프로필",
+        r"(?:보이스톡|페이스톡) (?:해요\.?|\d+(?::\d{2}){1,2})",
+        r"삭제된 메시지입니다\.?",
+        r"채팅방 관리자가 메시지를 가렸습니다\.?",
+        r"Photos?(?: \d+)?",
+        r"[Vv]ideos?",
+        r"Emoticons?",
+        r"Voice Note",
+        r"File: .+",
+        r"(?:Voice|Video) Call \d+(?::\d{2}){1,2}",
+        r"This message was deleted\.?",
+    ])
 });
 
 /// Files that came along: their names are WhatsApp's own, or stand before or behind the word for it.
 static WHATSAPP_FILE: LazyLock<Regex> = LazyLock::new(|| {
-    compiled(
-        r"^(?:(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d+\.\w+ \(.+\)|.+\.\w{2,5} \((?:file attached|archivo adjunto|Datei angehängt|fichier joint|(?:arquivo|ficheiro) anexado|파일 첨부(?:됨)?|添付ファイル|ファイル添付|文件附件|附件檔案|(?:ال)?ملف مرفق|फ़ाइल संलग्न(?: है)?)\)|<(?:attached|adjunto|Anhang|pièce jointe|anexado|첨부|添付|附件|مرفق|संलग्न)\s?: [^>]+>)$",
-    )
+    let attached = [
+        "file attached",
+        "파일 첨부(?:됨)?",
+        "添付ファイル|ファイル添付",
+        "文件附件|附件檔案",
+        "archivo adjunto",
+        "Datei angehängt",
+        "fichier joint",
+        "(?:arquivo|ficheiro) anexado",
+        "(?:ال)?ملف مرفق",
+        "फ़ाइल संलग्न(?: है)?",
+    ];
+    let before = "attached|첨부|添付|附件|adjunto|Anhang|pièce jointe|anexado|مرفق|संलग्न";
+    one_of(&[
+        r"(?:IMG|VID|PTT|AUD|STK|DOC)-\d{8}-WA\d+\.\w+ \(.+\)",
+        &format!(r".+\.\w{{2,5}} \((?:{})\)", attached.join("|")),
+        &format!(r"<(?:{before})\s?: [^>]+>"),
+    ])
 });
 
 /// In lower case, without angle brackets and full stops.
@@ -237,10 +267,11 @@ fn without_marks(text: &str) -> String {
     )
 }
 
-fn compiled(pattern: &str) -> Regex {
+/// A pattern that is one of `forms` as a whole.
+fn one_of(forms: &[&str]) -> Regex {
     // The patterns are constants of this file, compiled by its tests.
     #[allow(clippy::expect_used)]
-    Regex::new(pattern).expect("constant patterns compile")
+    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("constant patterns compile")
 }
 
 #[cfg(test)]
