@@ -64,7 +64,8 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn exp(x: __m512) -> __m512 {
-        let x = _mm512_max_ps(x, _mm512_set1_ps(-104.0));
+        // In this order: of a value that is no number and a number the instruction takes the second.
+        let x = _mm512_max_ps(_mm512_set1_ps(-104.0), x);
         let n =
             _mm512_roundscale_ps::<0>(_mm512_mul_ps(x, _mm512_set1_ps(std::f32::consts::LOG2_E)));
         // ln 2 in two parts, of which the first has few bits, so that n times it is exact.
@@ -193,6 +194,8 @@ mod tests {
         let mut hidden = [f32::NEG_INFINITY, 0.0];
         assert_eq!(exp_and_sum(&mut hidden, 0.0), 1.0);
         assert!(hidden[0] < 1e-44);
+        let mut wrong = [0.0, f32::NAN, 1.0];
+        assert!(exp_and_sum(&mut wrong, 0.0).is_nan() && wrong[1].is_nan());
     }
 
     #[test]
