@@ -83,6 +83,7 @@ mod x86 {
     pub(super) fn available() -> bool {
         is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512bf16")
     }
 
@@ -120,9 +121,11 @@ mod x86 {
     /// The CPU has the instructions; `out` holds sixteen values.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn store(values: __m512, out: &mut [bf16]) {
-        let rounded: __m256i = unsafe { std::mem::transmute(_mm512_cvtneps_pbh(values)) };
-        // SAFETY: the caller promises the room.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), rounded) };
+        // SAFETY: both types are 256 bits of any value; the caller promises the room.
+        unsafe {
+            let rounded: __m256i = std::mem::transmute(_mm512_cvtneps_pbh(values));
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), rounded);
+        }
     }
 }
 

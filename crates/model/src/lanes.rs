@@ -92,6 +92,7 @@ impl<L: Lane> Product<'_, L> {
     /// `a` is `[rows, depth]`, `c` `[rows, width]`. A row's sums are the same, bit for bit, whatever the others are.
     pub(crate) fn run(&self, a: &[L], c: &mut [f32]) {
         assert!(self.b.len() >= self.depth * self.width);
+        assert!(a.len().is_multiple_of(self.depth));
         assert_eq!(a.len() * self.width, c.len() * self.depth);
         let rows = a.chunks(TILE * self.depth);
         for (a, c) in rows.zip(c.chunks_mut(TILE * self.width)) {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use crate::buffer::Buffer;
 use crate::host::SharedOut;
 use crate::matrix::HostMatrix;
+use crate::ops::GRAIN;
 use crate::product::{Operand, Panel};
 
 /// Wanted outputs a panel: 128 x 896 bf16 stay in the L2 cache.
@@ -17,10 +18,8 @@ const PANEL: usize = 128;
 /// Contraction steps of a backward product that are expanded at once (the head has as many as the vocabulary).
 const DEPTH: usize = 8192;
 
-/// Values per task of a conversion.
-const GRAIN: usize = 1 << 14;
-
-/// An even number of panels of equal width, a multiple of 32 (the largest group of packed weights).
+/// Panels of equal width, a multiple of 32 (the largest group of packed weights); the last may be narrower. Their number
+/// is even where the width allows.
 fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
     let count = (outputs + PANEL) / (2 * PANEL) * 2;
     let width = outputs.div_ceil(count.max(2)).next_multiple_of(32);
@@ -56,6 +55,13 @@ pub(crate) struct Adapter<'a> {
     pub(crate) scale: f32,
 }
 
+impl Adapter<'_> {
+    /// Products read as much as the shape of the matrix says.
+    fn check(&self, (rows, cols): (usize, usize)) {
+        assert!(self.a.len() == self.rank * cols && self.b.len() == rows * self.rank);
+    }
+}
+
 /// `x (W + scale B A)^T`: `x` is `[m, cols]`, `out` `[m, rows]`, which it is added to with `accumulate`. Returns
 /// `x A^T` (`[m, rank]`), which the backward pass needs.
 pub(crate) fn forward<T: Panel>(
@@ -71,7 +77,7 @@ pub(crate) fn forward<T: Panel>(
         return Vec::new();
     }
     out.at(m * rows - 1);
-    let update = adapter.map(|adapter| Update::new(adapter, x, cols));
+    let update = adapter.map(|adapter| Update::new(adapter, x, (rows, cols)));
     panels(rows).for_each(|panel| {
         let width = panel.len();
         let c = out.at(panel.start);
@@ -104,7 +110,7 @@ pub(crate) fn update<T: Panel>(
         return Vec::new();
     }
     out.at(m * rows - 1);
-    let update = Update::new(adapter, x, cols);
+    let update = Update::new(adapter, x, (rows, cols));
     panels(rows).for_each(|panel| {
         let c = out.at(panel.start);
         // SAFETY: `out` was seen to be large enough and is set; no other task writes these columns.
@@ -124,7 +130,8 @@ struct Update<T: Panel> {
 }
 
 impl<T: Panel> Update<T> {
-    fn new(adapter: Adapter<'_>, x: &[T], cols: usize) -> Self {
+    fn new(adapter: Adapter<'_>, x: &[T], (rows, cols): (usize, usize)) -> Self {
+        adapter.check((rows, cols));
         let Adapter { a, b, rank, scale } = adapter;
         let a = convert::<T>(a);
         let low = thin(
@@ -177,7 +184,9 @@ pub(crate) fn backward<T: Panel>(
     out.at(m * cols - 1);
     let (mut gradients, mut update) = (None, None);
     if let Some(Taped { adapter, x, low }) = taped {
+        adapter.check((rows, cols));
         let Adapter { a, b, rank, scale } = adapter;
+        assert!(x.len() == m * cols && low.len() == m * rank);
         let b = convert::<T>(b);
         // d(x A^T) = scale dy B
         let dlow = thin(
@@ -349,6 +358,112 @@ mod tests {
             (0..cols).map(move |col| dot(&mut weights[col..].iter().step_by(cols).zip(dy)))
         });
         (y, dx.collect())
+    }
+
+    /// `[m, n]` from the entries of `[m, k]` and `[k, n]`, in f64.
+    fn product(
+        (m, n, k): (usize, usize, usize),
+        a: impl Fn(usize, usize) -> f32,
+        b: impl Fn(usize, usize) -> f32,
+    ) -> Vec<f32> {
+        let entry = |i: usize, j: usize| -> f64 {
+            let terms = (0..k).map(|l| f64::from(a(i, l)) * f64::from(b(l, j)));
+            terms.sum()
+        };
+        (0..m * n).map(|at| entry(at / n, at % n) as f32).collect()
+    }
+
+    /// Forward and backward with an adapter, `[y, low, dx, da, db]`, against sums in f64.
+    fn check_adapter<T: Panel>(rank: usize, n: usize, tolerance: f64) {
+        let (rows, cols, scale) = (70, 96, 0.5);
+        let w = packed(rows, cols);
+        let (a, b) = (values(rank * cols, 3), values(rows * rank, 4));
+        let (x, dy) = (values(n * cols, 7), values(n * rows, 9));
+        let adapter = Adapter {
+            a: &a,
+            b: &b,
+            rank,
+            scale,
+        };
+        let (x_values, dy_values) = (convert::<T>(&x), convert::<T>(&dy));
+        let (mut y, mut dx) = (vec![0f32; n * rows], vec![0f32; n * cols]);
+        let out = SharedOut::over(&mut y);
+        let low = super::forward(&w, Some(adapter), &x_values, &out, false);
+        let taped = Taped {
+            adapter,
+            x: &x_values,
+            low: &low,
+        };
+        let out = SharedOut::over(&mut dx);
+        let [da, db] = super::backward(&w, Some(taped), &dy_values, &out, false).unwrap();
+        let exact_low = product(
+            (n, rank, cols),
+            |i, l| x[i * cols + l],
+            |l, j| a[j * cols + l],
+        );
+        let dlow = product(
+            (n, rank, rows),
+            |i, l| dy[i * rows + l],
+            |l, j| b[l * rank + j],
+        );
+        let (plain, plain_dx) = exact(&w, &x, &dy);
+        let added = |plain: Vec<f32>, update: Vec<f32>| -> Vec<f32> {
+            let pairs = plain.into_iter().zip(update);
+            pairs
+                .map(|(plain, update)| plain + scale * update)
+                .collect()
+        };
+        let scaled = |values: Vec<f32>| -> Vec<f32> { values.iter().map(|v| v * scale).collect() };
+        let low_at = |i: usize, l: usize| exact_low[i * rank + l];
+        let dlow_at = |i: usize, l: usize| dlow[i * rank + l];
+        let update = product((n, rows, rank), low_at, |l, j| b[j * rank + l]);
+        let update_dx = product((n, cols, rank), dlow_at, |l, j| a[l * cols + j]);
+        let exact_da = product(
+            (rank, cols, n),
+            |i, l| dlow_at(l, i),
+            |l, j| x[l * cols + j],
+        );
+        let exact_db = product((rows, rank, n), |i, l| dy[l * rows + i], low_at);
+        for (what, found, expected) in [
+            ("y", y, added(plain, update)),
+            ("low", low, exact_low.clone()),
+            ("dx", dx, added(plain_dx, update_dx)),
+            ("da", da, scaled(exact_da)),
+            ("db", db, scaled(exact_db)),
+        ] {
+            let error = deviation(&found, &expected);
+            assert!(error < tolerance, "rank {rank}, {n} rows, {what}: {error}");
+        }
+    }
+
+    #[test]
+    fn adapters_agree_with_f64() {
+        for rank in [1, 5, 16] {
+            for n in [1, 20] {
+                check_adapter::<f32>(rank, n, 1e-4);
+                #[cfg(feature = "onednn")]
+                check_adapter::<bf16>(rank, n, 4e-2);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rank * cols")]
+    fn an_adapter_of_another_shape_is_not_read() {
+        let adapter = Adapter {
+            a: &values(4 * 95, 3),
+            b: &values(70 * 4, 4),
+            rank: 4,
+            scale: 1.0,
+        };
+        let (x, mut y) = (values(96, 7), vec![0f32; 70]);
+        super::forward(
+            &packed(70, 96),
+            Some(adapter),
+            &x,
+            &SharedOut::over(&mut y),
+            false,
+        );
     }
 
     #[test]

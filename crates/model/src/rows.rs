@@ -238,7 +238,7 @@ macro_rules! dense {
 
             #[inline(always)]
             fn row(&self, row: usize) -> Self::Row {
-                self.values[row * self.cols..].as_ptr()
+                self.values[row * self.cols..][..self.cols].as_ptr()
             }
 
             #[cfg(target_arch = "x86_64")]
@@ -292,7 +292,8 @@ impl<const BITS: u32, const OFFSET: bool> Source for Grouped<'_, BITS, OFFSET> {
             true => offset[first >> BITS..].as_ptr(),
             false => std::ptr::null(),
         };
-        (q[first..].as_ptr(), scale[first >> BITS..].as_ptr(), offset)
+        let q = &q[first..][..self.0.cols];
+        (q.as_ptr(), scale[first >> BITS..].as_ptr(), offset)
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -45,10 +45,13 @@ impl Model {
     /// gradients do not depend on it.
     ///
     /// # Errors
-    /// When an id lies outside the vocabulary, or the model does not lie in host memory.
+    /// When an id lies outside the vocabulary, `lens` do not add up to the ids, or the model does not lie in host memory.
     pub fn record(&self, ids: &[u32], lens: &[usize], memory: usize) -> Result<(Tensor, Tape)> {
         let c = &self.config;
         let n = ids.len();
+        if lens.iter().sum::<usize>() != n {
+            candle_core::bail!("{n} tokens do not fit rows of {lens:?}");
+        }
         let packing = self.packing(lens, &vec![0; lens.len()], Pass::Prefill);
         let m = panels::padded(n);
         let width = c.hidden_size;
@@ -72,14 +75,18 @@ impl Model {
     /// adapter's `A` and `B`.
     ///
     /// # Errors
-    /// When the shapes do not fit.
+    /// When the shapes do not fit, or the tape is that of another model.
     pub fn pull(
         &self,
         tape: Tape,
         dy: &Tensor,
         found: &mut dyn FnMut(usize, Projection, [Tensor; 2]) -> Result<()>,
     ) -> Result<()> {
-        let len = tape.m * self.config.hidden_size;
+        let (tokens, width) = (tape.packing.tokens(), self.config.hidden_size);
+        if dy.dims() != [tokens, width] || tape.blocks.len() != self.blocks.len() {
+            candle_core::bail!("gradient {:?} does not fit [{tokens}, {width}]", dy.dims());
+        }
+        let len = tape.m * width;
         let mut dy = host::with_values(dy, |dy| Ok(Buffer::padded(dy, len)))?;
         for (layer, (x, steps)) in tape.blocks.into_iter().enumerate().rev() {
             let block = &self.blocks[layer];
