@@ -28,8 +28,9 @@ struct Product {
     dnnl::matmul primitive;
 };
 
+// Never destroyed: threads may be inside a product when the program ends.
 const dnnl::engine &engine() {
-    static const dnnl::engine one(dnnl::engine::kind::cpu, 0);
+    static const dnnl::engine &one = *new dnnl::engine(dnnl::engine::kind::cpu, 0);
     return one;
 }
 
@@ -56,10 +57,11 @@ Product make(const Shape &s) {
 } // namespace
 
 // c [m, n] = a [m, k] b [k, n] (+ c); a and b in f32 or bf16, c and the sums in f32; rows lie lda, ldb, ldc
-// elements apart; a transposed a is [k, m], a transposed b [n, k]. Returns 0, 2 where memory ran out, or 1 after writing
-// what is wrong to `problem`.
+// elements apart; a transposed a is [k, m], a transposed b [n, k]. Returns 0, 2 where memory ran out, or 1 after
+// writing what is wrong to `problem`.
 extern "C" int mem_onednn_matmul(int bf16, long m, long n, long k, const void *a, long lda, int a_transposed,
-                                 const void *b, long ldb, int b_transposed, float *c, long ldc, int accumulate, char *problem, long room) try {
+                                 const void *b, long ldb, int b_transposed, float *c, long ldc, int accumulate,
+                                 char *problem, long room) try {
     // A primitive's scratch memory belongs to one thread at a time.
     thread_local std::unordered_map<Shape, Product, Hash> products;
     thread_local dnnl::stream stream(engine());
