@@ -247,13 +247,14 @@ pub fn load(folder: &Path, device: &Device) -> Result<(AdapterConfig, BTreeMap<S
     Ok((config, checked))
 }
 
-/// Whether every value of an f32 tensor is a finite number, also times `factor`.
+/// Whether every value of an f32 tensor is a finite number, also times `factor` and in f32.
 ///
 /// # Errors
 /// When the tensor has another type or the backend fails.
 pub fn is_finite(tensor: &Tensor, factor: f64) -> candle_core::Result<bool> {
     let values = tensor.flatten_all()?.to_vec1::<f32>()?;
-    Ok(values.iter().all(|v| (f64::from(*v) * factor).is_finite()))
+    let scaled = |v: &f32| (f64::from(*v) * factor) as f32;
+    Ok(values.iter().all(|v| scaled(v).is_finite()))
 }
 
 fn checked(peft: PeftConfig, path: &Path) -> Result<AdapterConfig> {

@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 /// end is stopped within seconds.
 const FUEL: u64 = 10_000_000;
 
+/// Blanks that `tojson` may indent by.
+const DEEPEST_INDENT: usize = 64;
+
 const NAME: &str = "chat_template";
 
 /// A parsed chat template.
@@ -221,6 +224,11 @@ fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
     }
     options.assert_all_used()?;
     match indent {
+        // A template of a damaged file must not ask for memory without bound.
+        Some(width) if width > DEEPEST_INDENT => {
+            let message = format!("`tojson` indents by at most {DEEPEST_INDENT}, not {width}");
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        }
         Some(width) => {
             let blanks = vec![b' '; width];
             write_json(value, PrettyFormatter::with_indent(&blanks))
@@ -344,6 +352,8 @@ mod tests {
         let source = std::error::Error::source(&error).unwrap();
         assert!(source.to_string().contains("no system role"), "{source}");
         assert!(ChatTemplate::new("{% if %}", &[]).is_err());
+        let wide = template("{{ [1] | tojson(indent=1000000000000) }}");
+        assert!(wide.render(&[], false).is_err());
         assert!(
             template("{{ strftime_now('%!') }}")
                 .render(&[], false)

@@ -23,12 +23,13 @@ pub(super) const PART_TOKENS: usize = 512;
 /// Works until `work` is done or breaks off.
 pub(super) fn run<'a>(generator: &LocalGenerator, work: &mut dyn Work<'a, Error>) {
     let model = &generator.model;
+    let most_tokens = generator.rows.saturating_mul(ROW_TOKENS);
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut prefix = Prefix::new(model);
     let mut handed_out = 0;
     let mut more = true;
     loop {
-        while more && rows.len() < generator.rows && held(&rows) < generator.rows * ROW_TOKENS {
+        while more && rows.len() < generator.rows && held(&rows) < most_tokens {
             let Some(request) = work.next() else {
                 more = false;
                 break;
