@@ -172,7 +172,7 @@ pub(crate) fn of_rows(
         None => q.clone(),
     };
     let q = q
-        .reshape((rows, most, groups, heads / groups, d))?
+        .reshape((rows, most, groups, per_group, d))?
         .permute((0, 2, 3, 1, 4))?
         .reshape((rows * groups, per_group * most, d))?;
     let scale = 1.0 / (d as f64).sqrt();

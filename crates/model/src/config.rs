@@ -102,7 +102,7 @@ struct HfConfig {
 }
 
 /// No size of a real model comes near it, and a product of three still fits into 64 bits.
-const LARGEST_SIZE: usize = 1 << 20;
+pub(crate) const LARGEST_SIZE: usize = 1 << 20;
 
 fn unsupported(origin: &Path, feature: String) -> Error {
     Error::Unsupported {

@@ -111,7 +111,8 @@ impl Embedder {
             return Err(Error::Unsupported {
                 path,
                 feature: format!(
-                    "an encoder of type `{}`; supported are `bert`, `roberta`, `xlm-roberta` and `qwen3`",
+                    "an encoder of type `{}`; supported are `bert`, `roberta`, `xlm-roberta`, `camembert`, `qwen2` and \
+                     `qwen3`",
                     family.model_type
                 ),
             });

@@ -9,12 +9,10 @@ use serde::Deserialize;
 use super::attention::attention;
 use super::kernels::{LayerNorm, add_norm, bias_gelu};
 use super::settings::read_json;
+use crate::config::LARGEST_SIZE;
 use crate::error;
 use crate::linear::{Frozen, Linear};
 use crate::weights::Weights;
-
-/// No size of a real model comes near it.
-const LARGEST_SIZE: usize = 1 << 20;
 
 /// `config.json` of an encoder.
 #[derive(Deserialize)]

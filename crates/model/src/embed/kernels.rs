@@ -9,9 +9,7 @@ use rayon::prelude::*;
 
 use super::wide::{erf, sum, widest};
 use crate::host;
-
-/// Values per task of an elementwise loop: enough to outweigh handing it over.
-const GRAIN: usize = 1 << 14;
+use crate::ops::GRAIN;
 
 /// Weights of a layer norm (Ba et al. 2016), `[D]` each.
 pub(super) struct LayerNorm {
