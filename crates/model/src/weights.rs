@@ -427,7 +427,7 @@ fn read_at(file: &Mutex<File>, offset: u64, length: usize) -> candle_core::Resul
 }
 
 /// The GGUF name of an HF tensor: `model.layers.3.self_attn.q_proj.bias` is `blk.3.attn_q.bias`.
-fn gguf_name(name: &str) -> String {
+pub fn gguf_name(name: &str) -> String {
     const PARTS: [(&str, &str); 12] = [
         ("model.embed_tokens", "token_embd"),
         ("model.norm", "output_norm"),

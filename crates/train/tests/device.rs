@@ -1,7 +1,7 @@
-//! The checks of `examples/device_check.rs` in host memory: what devices run, without one.
+//! The checks of `examples/device_check` in host memory: what devices run, without one.
 
 #[expect(dead_code, reason = "the example has a command line")]
-#[path = "../examples/device_check.rs"]
+#[path = "../examples/device_check/main.rs"]
 mod device_check;
 
 use mem_model::generate::DeviceKind;
