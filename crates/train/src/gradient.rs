@@ -1,5 +1,6 @@
-//! Loss and adapter gradients of packed examples, block by block: a block's graph lives only while it is
-//! computed again for its own gradient, and logits exist for some supervised positions at a time.
+//! Loss and adapter gradients of packed examples, block by block. In host memory the model's own passes compute them; on
+//! devices a block's graph lives only while it is computed again for its own gradient. Logits exist for some supervised
+//! positions at a time.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use mem_model::encode::Encoded;
 use mem_model::linear::Pass;
 use mem_model::qwen::{Model, Projection};
 
-/// Supervised positions whose logits are held at once: 256 x 151,936 f32 are 156 MB, of which there are some copies.
+/// Supervised positions whose logits are held at once on devices: 256 x 151,936 f32 are 156 MB, of which there are some copies.
 const HEAD_ROWS: usize = 256;
 
-/// Bytes of activations that a pass keeps at most; blocks that do not fit are computed again.
+/// Bytes of activations that a pass in host memory keeps at most; blocks that do not fit are computed again.
 const KEPT_BYTES: usize = 2 << 30;
 
 /// Sums over the supervised tokens of some examples; divide once, when all are added.
@@ -149,7 +150,6 @@ fn add(gradients: &mut BTreeMap<String, Tensor>, name: String, found: Tensor) ->
 /// When the backend fails.
 pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result<()> {
     let batch = Batch::new(examples);
-    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     if !model.is_composed() {
         let (last, _) = rayon::scope(|_| model.record(&batch.ids, &batch.lens, 0))?;
         sums.loss += model.loss(&last, &batch.rows, &batch.targets, false)?.0;
@@ -157,6 +157,7 @@ pub fn evaluate(model: &Model, examples: &[&Encoded], sums: &mut Sums) -> Result
         sums.tokens += batch.ids.len();
         return Ok(());
     }
+    let packing = model.packing(&batch.lens, &vec![0; batch.lens.len()], Pass::Prefill);
     let mut x = model.embed(&batch.ids)?;
     for block in model.blocks() {
         // Detached: adapter tensors may be variables, whose graph would hold every activation.
