@@ -133,7 +133,7 @@ def main(args):
             print(f"  {shape}: random model", file=sys.stderr)
             shapes.write(shape, folder)
             bench = [args.programs / "examples/engine_bench", "--model", folder, "--device", args.device, *dtype]
-            peer = [args.python, "-W", "ignore", HERE / "torch_gpu.py", "--shape", shape, "--device", args.device]
+            peer = [args.python, "-W", "ignore", HERE / "torch_peers.py", "--shape", shape, "--device", args.device]
             rows = [("LoRA, %d tokens a step" % tokens, ["training"], ["lora", "--tokens", tokens, "--steps", args.steps],
                      [("PEFT", []), ("PEFT, gradient checkpointing", ["--checkpointing"])])
                     for tokens in args.lora_tokens]

@@ -54,7 +54,8 @@ def lora(args):
     bench = args.programs / "examples/engine_bench"
     for tokens in (512, 1024):
         work = ["--tokens", tokens, "--steps", 4]
-        peft = python("peft_lora.py", "--threads", args.threads, *work)
+        peft = python("torch_peers.py", "--shape", "qwen2.5-0.5b", "--device", "cpu", "--threads", args.threads, "lora",
+                      *work)
         yield Row("lora", f"LoRA r=16, {tokens} tokens a step", "tokens_per_second", "tokens/s",
                   Side("memloom", [bench, "--model", args.gguf, "--threads", args.threads, "lora", *work]),
                   [Side("PEFT bf16", peft), Side("PEFT bf16, gradient checkpointing", [*peft, "--checkpointing"])])
@@ -62,9 +63,9 @@ def lora(args):
 
 def embed(args):
     texts = locomo_turns(args.locomo, 1000)
-    model = ["--model", args.embedder]
+    model = ["--model", args.embedder, "--threads", args.threads]
     ours = python("embed_lines.py", args.programs / "examples/embed_lines", *model)
-    peer = python("minilm.py", *model, "--threads", args.threads)
+    peer = python("minilm.py", *model)
     yield Row("embed", "MiniLM, 1,000 LoCoMo turns, f32", "texts_per_second", "texts/s",
               Side("memloom", [*ours, "--vectors", args.scratch / "ours"], texts),
               [Side("sentence-transformers f32", [*peer, "--vectors", args.scratch / "f32"], texts)])

@@ -1,6 +1,6 @@
-"""transformers and PEFT on the work of `engine_bench` on a GPU: LoRA steps, and batched replies of a given length.
+"""transformers and PEFT on the work of `engine_bench`: LoRA steps, and batched replies of a given length.
 
-The weights are random, which changes no work: speed and memory depend on shapes alone.
+The weights are random, which changes no work: speed and memory depend on shapes alone. A first step is left out.
 """
 
 import argparse
@@ -85,6 +85,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--shape", choices=SHAPES, required=True)
 parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
 parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+parser.add_argument("--threads", type=int, help="of a processor; all without it")
 works = parser.add_subparsers(required=True)
 work = works.add_parser("lora")
 work.set_defaults(run=lora)
@@ -99,4 +100,6 @@ work.add_argument("--rows", type=int, default=1)
 work.add_argument("--repeat", type=int, default=3)
 if __name__ == "__main__":
     args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
     args.run(args)
