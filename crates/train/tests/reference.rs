@@ -15,6 +15,7 @@ use mem_model::qwen::Model;
 use mem_model::weights::Weights;
 use mem_train::gradient::{Sums, accumulate, evaluate};
 use mem_train::optimiser::{AdamW, AdamWSettings, clip};
+use mem_train::sft::attach_trainable;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -66,15 +67,7 @@ fn load(name: &str) -> (Model, BTreeMap<String, Var>) {
     let (weights, config) = Weights::open(&folder(name), &Device::Cpu, Compute::F32).unwrap();
     let mut model = Model::load(&weights, config).unwrap();
     let (config, tensors) = adapter::load(&folder(name).join("adapter"), &Device::Cpu).unwrap();
-    let vars: BTreeMap<String, Var> = tensors
-        .iter()
-        .map(|(name, t)| (name.clone(), Var::from_tensor(t).unwrap()))
-        .collect();
-    let tracked = vars
-        .iter()
-        .map(|(name, var)| (name.clone(), var.as_tensor().clone()))
-        .collect();
-    adapter::attach(&mut model, &config, &tracked).unwrap();
+    let vars = attach_trainable(&mut model, &config, &tensors).unwrap();
     (model, vars)
 }
 

@@ -90,6 +90,7 @@ fn check<const N: usize>(dtype: GgmlDType, rows: usize, cols: usize) {
 #[test]
 fn sums_are_exact_and_errors_within_half_a_step() {
     if !is_available() {
+        eprintln!("skipped: this CPU has no AVX512-VNNI");
         return;
     }
     for (rows, cols) in [(64, 256), (150, 512), (7, 768)] {
@@ -111,6 +112,7 @@ fn sums_are_exact_and_errors_within_half_a_step() {
 #[test]
 fn what_is_no_number_stays_none() {
     if !is_available() {
+        eprintln!("skipped: this CPU has no AVX512-VNNI");
         return;
     }
     let weights = packed(GgmlDType::Q8_0, 3, 64);
