@@ -163,7 +163,7 @@ impl Embedder {
     }
 
     /// Vectors of `texts`, in their order. A text's vector does not depend on the others beyond the
-    /// rounding of the matrix products. The empty text has one too, that of the special tokens; only if
+    /// rounding of the matrix products, and in builds with oneDNN on CPUs with AVX-512 not at all. The empty text has one too, that of the special tokens; only if
     /// the tokenizer adds none it is the zero vector.
     ///
     /// # Errors

@@ -28,11 +28,11 @@ fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
         .map(move |i| i * width..outputs.min((i + 1) * width))
 }
 
-/// Activation rows are padded to few distinct numbers, for each of which oneDNN prepares its kernels once.
+/// Activation rows are padded to few distinct numbers, for each of which oneDNN prepares its kernels once. For fewer than
+/// 16 it takes kernels that sum in another order: a row's result would then depend on how many rows there are.
 pub(crate) fn padded(n: usize) -> usize {
     match n {
-        0..=16 => n,
-        17..=256 => n.next_multiple_of(16),
+        0..=256 => n.next_multiple_of(16),
         _ => n.next_multiple_of(32),
     }
 }

@@ -95,6 +95,16 @@ fn vectors_equal_transformers() {
     }
 }
 
+/// How far a text's vector may depend on its neighbours: where products are those of oneDNN with AVX-512 not at all,
+/// elsewhere other numbers of rows may be summed in another order.
+fn batch_tolerance() -> f32 {
+    #[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+    if is_x86_feature_detected!("avx512f") {
+        return 0.0;
+    }
+    1e-6
+}
+
 #[test]
 fn a_text_has_the_same_vector_alone_and_in_any_batch() {
     for name in NAMES {
@@ -109,7 +119,10 @@ fn a_text_has_the_same_vector_alone_and_in_any_batch() {
             others.reverse();
             for (text, (a, b)) in texts.iter().zip(together.iter().zip(&others)) {
                 let difference = largest_difference(&a.vector, &b.vector);
-                assert!(difference < 1e-6, "{name} `{text}`: {difference}");
+                assert!(
+                    difference <= batch_tolerance(),
+                    "{name} `{text}`: {difference}"
+                );
             }
         }
     }
