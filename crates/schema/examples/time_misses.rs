@@ -30,13 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let outcomes = time_data::sentences(code, &resolve);
         let hits = outcomes.iter().filter(|of| of.is_hit()).count();
         for of in outcomes.iter().filter(|of| !of.is_hit()) {
-            let wanted = of
-                .ours
-                .clone()
-                .map_or(of.line.expect_any.clone(), |ours| vec![ours]);
             println!(
-                "{} | {} | {} | want {wanted:?} | got {:?} {:?}",
-                of.line.reference, of.line.input, of.line.phrase, of.words, of.got
+                "{} | {} | {} | want {:?} | got {:?} {:?}",
+                of.line.reference, of.line.input, of.line.phrase, of.wanted(), of.words, of.got
             );
         }
         println!(

@@ -33,10 +33,16 @@ pub struct Line {
 pub struct Disagreement {
     pub input: String,
     pub phrase: String,
-    /// The value by `LABELLING.md`.
-    pub ours: String,
-    #[allow(dead_code)]
+    pub reference: Moment,
+    /// The values by `LABELLING.md`: past and future where the sentence leaves it open.
+    pub ours: Vec<String>,
     pub reason: String,
+}
+
+impl Disagreement {
+    pub fn is_about(&self, line: &Line) -> bool {
+        (&self.input, &self.phrase, &self.reference) == (&line.input, &line.phrase, &line.reference)
+    }
 }
 
 /// What came of one sentence.
@@ -45,17 +51,24 @@ pub struct Outcome {
     /// Candidates of the expression that covers most of the phrase, the first one first.
     pub got: Vec<String>,
     pub words: String,
-    /// The value by `LABELLING.md`, where it disagrees with the line.
-    pub ours: Option<String>,
+    /// The values by `LABELLING.md`, where it disagrees with the line.
+    pub ours: Option<Vec<String>>,
 }
 
 impl Outcome {
+    /// The values that are right.
+    pub fn wanted(&self) -> &[String] {
+        self.ours.as_ref().unwrap_or(&self.line.expect_any)
+    }
+
+    /// Whether the first candidate is right.
     pub fn is_hit(&self) -> bool {
-        match (&self.ours, self.got.first()) {
-            (_, None) => false,
-            (Some(ours), Some(first)) => first == ours,
-            (None, Some(first)) => self.line.expect_any.contains(first),
-        }
+        self.got.first().is_some_and(|first| self.wanted().contains(first))
+    }
+
+    /// Whether the first candidate is a value of the data, whatever `LABELLING.md` says.
+    pub fn is_strict_hit(&self) -> bool {
+        self.got.first().is_some_and(|first| self.line.expect_any.contains(first))
     }
 }
 
@@ -70,9 +83,19 @@ fn lines<T: for<'a> Deserialize<'a>>(file: &str) -> Vec<T> {
         .collect()
 }
 
+/// The sentences of a language.
+pub fn plain_lines(code: &str) -> Vec<Line> {
+    lines(&format!("{code}.jsonl"))
+}
+
+/// Where `LABELLING.md` disagrees with sentences of a language.
+pub fn disagreements(code: &str) -> Vec<Disagreement> {
+    lines(&format!("labelling-{code}.jsonl"))
+}
+
 /// The sentences of a language, each resolved.
 pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
-    let disagreements: Vec<Disagreement> = lines(&format!("labelling-{code}.jsonl"));
+    let disagreements = disagreements(code);
     let outcome = |line: Line| {
         let found = resolve(&line.input, &line.reference);
         let phrase = line.phrase.trim();
@@ -91,7 +114,7 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
             .max_by_key(overlap);
         let ours = disagreements
             .iter()
-            .find(|of| of.input == line.input && of.phrase == line.phrase)
+            .find(|of| of.is_about(&line))
             .map(|of| of.ours.clone());
         Outcome {
             got: best.map_or(Vec::new(), |of| {
@@ -102,10 +125,7 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
             line,
         }
     };
-    lines(&format!("{code}.jsonl"))
-        .into_iter()
-        .map(outcome)
-        .collect()
+    plain_lines(code).into_iter().map(outcome).collect()
 }
 
 /// A labelled record with a time, and what its evidence says.
