@@ -179,6 +179,15 @@ pub(super) fn make(
         }
         Action::Back => known(moved(&slots, context, -1)),
         Action::Forward => known(moved(&slots, context, 1)),
+        Action::Within => known(moved(&slots, context, 1).map(|mut readings| {
+            for reading in &mut readings {
+                if let Some(exact) = reading.exact.take() {
+                    reading.whole = Some(reading.val);
+                    reading.val = Val::day(exact);
+                }
+            }
+            readings
+        })),
         Action::LastSpan | Action::NextSpan => {
             known(beside(&slots, context, action == Action::LastSpan).map(one))
         }
@@ -511,7 +520,11 @@ fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>
                 calendar::week(calendar::plus_days(reading.val.first(), 7 * sign)?)
             });
         }
-        return all(from, |reading| shifted(&reading.val, &length, sign));
+        let mut moved = all(from, |reading| shifted(&reading.val, &length, sign))?;
+        for reading in moved.iter_mut().filter(|of| length.months != 0 && of.val.is_day()) {
+            reading.exact = Some(reading.val.first());
+        }
+        return Some(moved);
     }
     let now = context.anchor?;
     let today = now.date();
@@ -530,7 +543,7 @@ fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>
         _ => Val::day(exact),
     };
     Some(vec![Reading {
-        exact: Some(exact),
+        exact: (!val.is_day()).then_some(exact),
         ..Reading::sure(val)
     }])
 }
@@ -581,14 +594,14 @@ fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
             to: now.max(other),
         });
     }
-    if length.unit == Unit::Quarter {
+    if matches!(length.unit, Unit::Quarter | Unit::Decade | Unit::Century) {
         let (from, to) = if before {
             (-length.count, -1)
         } else {
             (1, length.count)
         };
-        let from = calendar::unit_at(today, Unit::Quarter, from)?;
-        return Val::join(&from, &calendar::unit_at(today, Unit::Quarter, to)?);
+        let from = calendar::unit_at(today, length.unit, from)?;
+        return Val::join(&from, &calendar::unit_at(today, length.unit, to)?);
     }
     if before {
         Val::days(length.from(today, -1)?, calendar::plus_days(today, -1)?)
@@ -660,7 +673,7 @@ fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Readi
         if b.month.is_none() && b.day.is_some() && a.month.is_some() {
             (b.month, b.year) = (a.month, a.year.or(b.year));
         }
-        if a.year.is_none() && a.month.is_some() {
+        if a.year.is_none() && a.month.is_some() && a.relative.is_none() {
             a.year = match (
                 b.year,
                 (a.month, a.day.unwrap_or(1)) > (b.month, b.day.unwrap_or(31)),
@@ -836,7 +849,8 @@ fn nth(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
             return (first..=last).contains(&date).then(|| Val::day(date));
         }
         let val = nth_unit(first, last, unit?, nth)?;
-        (val.first() <= last && val.last() >= first).then_some(val)
+        // There is no first week of a day.
+        (val.first() <= last && val.last() >= first && val.length() <= of.length()).then_some(val)
     })
 }
 

@@ -226,6 +226,8 @@ names! {
         Back = "back",
         /// `{length}` after now; after `{date}` when there is one.
         Forward = "forward",
+        /// Within `{length}` from now: the last day of it, then the week, month or year that holds that day.
+        Within = "within",
         /// The range of the last `{length}` or `{n} {unit}`, up to yesterday.
         LastSpan = "last_span",
         /// The range of the next `{length}` or `{n} {unit}`, from tomorrow.

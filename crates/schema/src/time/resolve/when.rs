@@ -326,6 +326,7 @@ impl When {
         if let Some(holiday) = self.holiday {
             let found = (val.first().year()..=val.last().year())
                 .flat_map(|year| holidays::days(holiday, year))
+                .filter_map(|of| self.on_weekday(of))
                 .find(|of| (val.first()..=val.last()).contains(&of.first()));
             match found {
                 Some(of) => return keep(of),
@@ -350,7 +351,9 @@ impl When {
         }
         if let Some(weekday) = self.weekday {
             let from = match base.exact {
-                Some(exact) if val.length() > 7 => exact,
+                Some(exact) if val.length() != 7 => exact,
+                // "In three days, on Friday": that of the same week.
+                _ if val.is_day() => calendar::monday(val.first()),
                 _ => val.first(),
             };
             let more = (weekday - calendar::weekday(from)).rem_euclid(7);
@@ -409,6 +412,13 @@ impl When {
                         }
                     });
                 }
+                // "Tuesday the 25th" is not one of months ahead when the last one was days ago.
+                let is_near = |reading: &Reading| {
+                    calendar::days_between(today, reading.val.first()).abs() <= 31
+                };
+                if self.weekday.is_some() && self.day.is_some() && self.month.is_none() && both.iter().any(is_near) {
+                    both.retain(is_near);
+                }
                 both
             }
         };
@@ -420,6 +430,15 @@ impl When {
             }
         }
         both
+    }
+
+    /// The first day in `of` that is the weekday; all of it where none is said.
+    fn on_weekday(&self, of: Val) -> Option<Val> {
+        let Some(weekday) = self.weekday else {
+            return Some(of);
+        };
+        let day = days_of(&of).find(|date| calendar::weekday(*date) == weekday);
+        day.map(Val::day)
     }
 
     /// The latest that has begun before today, and the first that has not ended yet.
@@ -439,7 +458,8 @@ impl When {
         };
         if let Some(holiday) = self.holiday {
             let years = year - 2..=year + 2;
-            return from_list(&mut years.flat_map(|year| holidays::days(holiday, year)));
+            let days = years.flat_map(|year| holidays::days(holiday, year));
+            return from_list(&mut days.filter_map(|of| self.on_weekday(of)));
         }
         if let Some(season) = self.season {
             let years = year - 2..=year + 2;
@@ -464,7 +484,8 @@ impl When {
                     .map(Val::day),
             ),
             (Some(month), None) => {
-                from_list(&mut (year - 2..=year + 2).filter_map(|year| Val::month(year, month)))
+                let months = (year - 2..=year + 2).filter_map(|year| Val::month(year, month));
+                from_list(&mut months.filter_map(|of| self.on_weekday(of)))
             }
             (None, Some(day)) => {
                 let reach = if self.weekday.is_some() { 48 } else { 3 };
