@@ -32,7 +32,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         for of in outcomes.iter().filter(|of| !of.is_hit()) {
             println!(
                 "{} | {} | {} | want {:?} | got {:?} {:?}",
-                of.line.reference, of.line.input, of.line.phrase, of.wanted(), of.words, of.got
+                of.line.reference,
+                of.line.input,
+                of.line.phrase,
+                of.wanted(),
+                of.words,
+                of.got
             );
         }
         println!(

@@ -10,19 +10,19 @@ use mem_schema::{
     },
 };
 
-/// Languages with the share of sentences that must be right, in per cent: by the data where `LABELLING.md` does not
-/// disagree (wanted are 95 for English, 88 for each other language, 91 for all), and by the data alone.
+/// Languages with the share of sentences that must be right by the data where `LABELLING.md` does not disagree, and the
+/// share by the data alone that is reached, so that it does not get worse; in per cent.
 const BARS: &[(&str, f64, f64)] = &[
-    ("en", 77.0, 77.0),
-    ("ko", 69.0, 69.0),
-    ("ja", 73.0, 73.0),
-    ("zh", 77.0, 77.0),
-    ("ar", 84.0, 84.0),
-    ("hi", 74.0, 74.0),
-    ("de", 90.0, 90.0),
-    ("es", 70.0, 70.0),
-    ("fr", 81.0, 81.0),
-    ("pt", 77.0, 77.0),
+    ("en", 95.0, 77.0),
+    ("ko", 88.0, 73.0),
+    ("ja", 88.0, 73.0),
+    ("zh", 88.0, 74.0),
+    ("ar", 88.0, 84.0),
+    ("hi", 88.0, 74.0),
+    ("de", 88.0, 88.0),
+    ("es", 88.0, 69.0),
+    ("fr", 88.0, 85.0),
+    ("pt", 88.0, 79.0),
 ];
 const BAR_OF_ALL: f64 = 91.0;
 
@@ -76,7 +76,8 @@ fn a_disagreement_is_about_one_sentence_and_says_another_value() {
             );
             for ours in &of.ours {
                 assert!(
-                    ours.parse::<TimeValue>().is_ok_and(|value| &value.to_string() == ours),
+                    ours.parse::<TimeValue>()
+                        .is_ok_and(|value| &value.to_string() == ours),
                     "{code}: `{ours}` of `{}` is no value",
                     of.input
                 );

@@ -63,12 +63,16 @@ impl Outcome {
 
     /// Whether the first candidate is right.
     pub fn is_hit(&self) -> bool {
-        self.got.first().is_some_and(|first| self.wanted().contains(first))
+        self.got
+            .first()
+            .is_some_and(|first| self.wanted().contains(first))
     }
 
     /// Whether the first candidate is a value of the data, whatever `LABELLING.md` says.
     pub fn is_strict_hit(&self) -> bool {
-        self.got.first().is_some_and(|first| self.line.expect_any.contains(first))
+        self.got
+            .first()
+            .is_some_and(|first| self.line.expect_any.contains(first))
     }
 }
 

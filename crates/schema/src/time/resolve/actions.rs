@@ -521,7 +521,10 @@ fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>
             });
         }
         let mut moved = all(from, |reading| shifted(&reading.val, &length, sign))?;
-        for reading in moved.iter_mut().filter(|of| length.months != 0 && of.val.is_day()) {
+        for reading in moved
+            .iter_mut()
+            .filter(|of| length.months != 0 && of.val.is_day())
+        {
             reading.exact = Some(reading.val.first());
         }
         return Some(moved);

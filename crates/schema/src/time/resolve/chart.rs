@@ -157,6 +157,11 @@ impl<'a> Chart<'a> {
         chart
     }
 
+    /// The word numbers of all tokens.
+    pub(super) fn words(&self) -> &[u32] {
+        self.words
+    }
+
     /// The word number of token `at`.
     pub(super) fn word(&self, at: usize) -> u32 {
         self.words[at]
@@ -313,6 +318,7 @@ impl<'a> Chart<'a> {
                 if end > start + 1 {
                     self.push_number(start, end, value, 0);
                 }
+                self.grouped(start, value);
             }
             return;
         }
@@ -402,6 +408,28 @@ impl<'a> Chart<'a> {
                 sem: Sem::Value(value),
                 rank: 2,
             });
+        }
+    }
+
+    /// Digits in groups of three: "4,060" is one number, and no year.
+    fn grouped(&mut self, start: usize, first: i64) {
+        let (mut value, mut end) = (first, start + 1);
+        while value < 1_000_000 && end + 1 < self.words.len() {
+            let (mark, group) = (self.tokens.text(end), self.tokens.text(end + 1));
+            let [point, digits] = [&self.tokens.tokens[end], &self.tokens.tokens[end + 1]];
+            if !matches!(mark, "," | ".")
+                || group.len() != 3
+                || digits.kind != Kind::Digits
+                || point.blank
+                || digits.blank
+            {
+                break;
+            }
+            value = value * 1000 + group.parse::<i64>().unwrap_or(0);
+            end += 2;
+        }
+        if end > start + 1 {
+            self.push_number(start, end, value, 7);
         }
     }
 

@@ -12,6 +12,7 @@ mod holidays;
 mod language;
 mod names;
 mod pattern;
+mod quantity;
 mod table;
 mod text;
 mod when;
@@ -327,13 +328,7 @@ fn best<'a>(
     if nodes.is_empty() {
         return None;
     }
-    // Bare digits are a year only near our time, and nothing is a sum of money.
-    if tokens.tokens[at].kind == Kind::Digits {
-        let before = &text[..tokens.tokens[at].range.start];
-        if before.trim_end().ends_with(['$', '€', '£', '¥', '₩', '₹']) {
-            return None;
-        }
-    }
+    // Bare digits are a year only near our time.
     let bare = |node: &Node| {
         node.end == at + 1
             && tokens.tokens[at].kind == Kind::Digits
@@ -356,6 +351,9 @@ fn best<'a>(
         matches!(node.class, Class::Date | Class::Recurrence | Class::Other)
             && !bare(node)
             && !weak(node, at, text, tokens, table)
+            && !(quantity::follows_sign(tokens, at) && node.class != Class::Recurrence)
+            && !quantity::is_cut(tokens, at..node.end)
+            && !quantity::has_measure(tokens, table, at..node.end, chart.words())
     };
     // Of equals the first: what stands first in the table.
     nodes

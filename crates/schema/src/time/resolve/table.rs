@@ -50,6 +50,9 @@ struct Written {
     /// Words that are no time by themselves unless they have a capital letter.
     #[serde(default)]
     weak: Vec<String>,
+    /// Words behind a number that is no time ("euros", "per cent").
+    #[serde(default)]
+    measures: Vec<String>,
     /// Letters that are written on to the beginning of a word ("and", "in", "the" in Arabic).
     #[serde(default)]
     prefixes: Vec<String>,
@@ -201,6 +204,7 @@ pub struct Table {
     tense_rows: Vec<(Vec<u32>, Direction)>,
     tense_parts: TenseParts,
     weak: Vec<String>,
+    measures: Vec<Vec<u32>>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
@@ -230,6 +234,7 @@ impl Table {
             tense_rows: Vec::new(),
             tense_parts: TenseParts::default(),
             weak: written.weak.iter().map(|word| folded(word)).collect(),
+            measures: Vec::new(),
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
@@ -248,6 +253,10 @@ impl Table {
                 table.ordinals.insert(only, value);
             }
             table.word(word, Class::Ordinal, value)?;
+        }
+        for word in &written.measures {
+            let row = table.row(word)?;
+            table.measures.push(row);
         }
         for word in &written.joiners {
             let row = table.row(word)?;
@@ -357,6 +366,11 @@ impl Table {
     /// Whether `folded` is no time by itself.
     pub(super) fn is_weak(&self, folded: &str) -> bool {
         self.weak.iter().any(|word| word == folded)
+    }
+
+    /// Whether the words begin with a measure.
+    pub(super) fn is_measure(&self, words: &[u32]) -> bool {
+        self.measures.iter().any(|row| words.starts_with(row))
     }
 
     /// The tense that a word of the table, or the form of any word, shows.

@@ -416,7 +416,11 @@ impl When {
                 let is_near = |reading: &Reading| {
                     calendar::days_between(today, reading.val.first()).abs() <= 31
                 };
-                if self.weekday.is_some() && self.day.is_some() && self.month.is_none() && both.iter().any(is_near) {
+                if self.weekday.is_some()
+                    && self.day.is_some()
+                    && self.month.is_none()
+                    && both.iter().any(is_near)
+                {
                     both.retain(is_near);
                 }
                 both
