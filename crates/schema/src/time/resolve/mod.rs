@@ -353,7 +353,7 @@ fn best<'a>(
             && !weak(node, at, text, tokens, table)
             && !(quantity::follows_sign(tokens, at) && node.class != Class::Recurrence)
             && !quantity::is_cut(tokens, at..node.end)
-            && !quantity::has_measure(tokens, table, at..node.end, chart.words())
+            && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
     // Of equals the first: what stands first in the table.
     nodes

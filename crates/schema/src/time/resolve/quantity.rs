@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use super::{
+    chart::Chart,
+    names::Class,
     table::Table,
     text::{Kind, Tokens},
 };
@@ -23,27 +25,32 @@ pub(super) fn is_cut(tokens: &Tokens, phrase: Range<usize>) -> bool {
     at_start || is_point(tokens, phrase.end)
 }
 
-/// Whether the phrase ends with a number of something: "at 15%", "at 20 euros".
+/// Whether the phrase ends with a number of something: "at 15%", "at 20 euros", "at 18 months".
 pub(super) fn has_measure(
+    chart: &Chart<'_>,
     tokens: &Tokens,
     table: &Table,
     phrase: Range<usize>,
-    words: &[u32],
 ) -> bool {
     let (last, next) = (phrase.end - 1, phrase.end);
-    let is_number = is_digits(tokens, last) || table.number_word(words[last]).is_some();
+    let is_number = is_digits(tokens, last) || table.number_word(chart.word(last)).is_some();
     if !is_number || next >= tokens.tokens.len() {
         return false;
     }
     let sign = tokens.text(next);
     // "In May 2020 $500": a sign that belongs to the number behind it.
     let goes_on = is_digits(tokens, next + 1) && !tokens.tokens[next + 1].blank;
+    let is_year = is_digits(tokens, last) && tokens.text(last).len() == 4;
+    let counts = chart.nodes[next]
+        .iter()
+        .any(|node| node.class == Class::Unit);
     SHARES.contains(&sign)
         || (MONEY.contains(&sign) && !goes_on)
-        || table.is_measure(&words[next..])
+        || (counts && !is_year)
+        || table.is_measure(&chart.words()[next..])
 }
 
-/// Whether the token is a comma or point between digits without a blank.
+/// Whether the token is a comma, point or stroke between digits without a blank.
 fn is_point(tokens: &Tokens, at: usize) -> bool {
     let between = at > 0 && is_digits(tokens, at - 1) && is_digits(tokens, at + 1);
     if !between || tokens.tokens[at].blank || tokens.tokens[at + 1].blank {
@@ -52,6 +59,8 @@ fn is_point(tokens: &Tokens, at: usize) -> bool {
     let digits = tokens.text(at + 1).len();
     match tokens.text(at) {
         "." => digits != 4,
+        // "1/32": a fraction, unless the phrase holds all of it.
+        "/" => true,
         // "17,18日" is a list, and "5,2024" ends with a year.
         "," => {
             digits == 3
