@@ -281,6 +281,16 @@ pub(super) fn make(
             known(Some(one(Val::years(first.max(1), first.checked_add(99)?)?)))
         }
         Action::Began => known(began(&slots, context)),
+        Action::Lasted => {
+            let length = slots.span()?;
+            let readings = (length.minutes == 0).then(|| began(&slots, context))?;
+            let unsure = |reading: Reading| Reading {
+                side: Side::Past,
+                ..reading
+            };
+            let readings = readings.into_iter().flatten().map(unsure).collect();
+            Some((Class::Other, Sem::When(Rc::new(When::known(readings)))))
+        }
         Action::Now => known(
             context
                 .anchor
@@ -289,7 +299,7 @@ pub(super) fn make(
         Action::Vague => Some((Class::Other, Sem::Vague)),
         Action::Unresolved => Some((Class::Other, Sem::Unresolved)),
         Action::Nothing => Some((Class::Other, Sem::Nothing)),
-        Action::Every | Action::EveryOther | Action::EveryNth => {
+        Action::Every | Action::EveryBetween | Action::EveryOther | Action::EveryNth => {
             let recur = recurrence(action, &slots, table, words)?;
             Some((Class::Recurrence, Sem::Recur(Rc::new(recur))))
         }
@@ -547,6 +557,8 @@ fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>
     };
     Some(vec![Reading {
         exact: (!val.is_day()).then_some(exact),
+        // "Two weeks ago" may also be the very day.
+        whole: (val.length() == 7).then_some(Val::day(exact)),
         ..Reading::sure(val)
     }])
 }
@@ -881,6 +893,8 @@ fn nth_unit(first: Date, last: Date, unit: Unit, nth: i64) -> Option<Val> {
             };
             calendar::weekend(saturday)
         }
+        Unit::Fortnight if nth == -1 => Val::days(calendar::plus_days(last, -13)?, last),
+        Unit::Fortnight if nth == 1 => Val::days(first, calendar::plus_days(first, 13)?),
         _ if nth > 0 => calendar::unit_at(first, unit, nth - 1),
         _ => calendar::unit_at(last, unit, nth + 1),
     }
@@ -947,6 +961,10 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
             nth_before = nth_before.or(core.nth);
         }
     }
+    if let (Action::EveryBetween, [first, last]) = (action, &weekdays[..]) {
+        let days = (last - first).rem_euclid(7);
+        weekdays = (0..=days).map(|more| (first + more - 1) % 7 + 1).collect();
+    }
     weekdays.sort_unstable();
     weekdays.dedup();
     let mut others = Vec::new();
@@ -977,14 +995,25 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
     if names.is_empty() {
         return None;
     }
+    let ordinal = slots.value(Slot::Ordinal);
     let nth = match action {
-        Action::EveryNth => slots
-            .value(Slot::Ordinal)
-            .or(slots.number(Slot::D).and_then(|d| i32::try_from(d).ok())),
+        Action::EveryNth => ordinal.or(slots.number(Slot::D).and_then(|d| i32::try_from(d).ok())),
+        // "Every first Thursday" is that of the month; "every third" may be a step.
+        Action::Every if !weekdays.is_empty() => {
+            ordinal.filter(|nth| [1, -1].contains(nth)).or(nth_before)
+        }
         _ => nth_before,
     };
+    if nth.is_some() && !weekdays.is_empty() {
+        // "Every month on the first Tuesday" and "every first Tuesday" are the same.
+        (unit, step) = (None, 1);
+    }
     let joined = names.join(if weekdays.len() > 1 { &forms.and } else { " " });
     let form = match (nth, step) {
+        // The 28th of every month.
+        (Some(nth), _) if unit == Some(Unit::Month) && !forms.day.is_empty() => {
+            forms.day.replace("{n}", &nth.to_string())
+        }
         (Some(nth), _) => forms.nth.replace("{n}", &nth.to_string()),
         (None, 1) => forms.every.clone(),
         (None, 2) => forms.other.clone(),

@@ -137,9 +137,14 @@ fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
         tokens: Vec::with_capacity(tokens.tokens.len()),
     };
     let mut words = Vec::with_capacity(tokens.tokens.len());
-    for token in &tokens.tokens {
+    for (at, token) in tokens.tokens.iter().enumerate() {
         let word = &tokens.folded[token.folded.clone()];
-        let number = table.word_number(word);
+        // The point behind a sentence is no word, so that no phrase goes on behind it.
+        let number = if text::ends_sentence(tokens, at) {
+            0
+        } else {
+            table.word_number(word)
+        };
         if number != 0 || token.kind != Kind::Word {
             out.tokens.push(token.clone());
             words.push(number);
@@ -237,7 +242,7 @@ fn read(
             if let Some(day) = named
                 && !found.candidates.is_empty()
                 && let Sem::When(when) = &node.sem
-                && (when.is_clock() || !when.is_sure(context))
+                && (when.is_clock() || when.is_day_of_month() || !when.is_sure(context))
             {
                 let near = Context {
                     anchor: Some(day.at(0, 0, 0, 0)),
@@ -256,6 +261,7 @@ fn read(
             }
             if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) =
                 found.candidates.first()
+                && node.class == Class::Date
                 && !matches!(point, Point::Year(_))
             {
                 named = Some(point.first().date());
@@ -462,7 +468,14 @@ fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Fou
             let decided = readings.iter().any(|reading| Some(reading.side) == wanted);
             readings.sort_by_key(|reading| decided && Some(reading.side) != wanted);
             out.candidates = candidates(&readings);
-            out.sure = readings.len() == 1 || decided;
+            let only = matches!(
+                readings[..],
+                [Reading {
+                    side: Side::Sure,
+                    ..
+                }]
+            );
+            out.sure = only || decided;
         }
         Sem::Recur(recur) => {
             let value = Recurrence::new(&recur.words).map(TimeValue::Recurrence);

@@ -122,6 +122,9 @@ pub(super) struct Recurring {
     pub(super) step: String,
     /// "every {n} {} of the month", where `{n}` is the ordinal as it was written.
     pub(super) nth: String,
+    /// "every month on day {n}".
+    #[serde(default)]
+    pub(super) day: String,
     /// Between several weekdays: " and ".
     pub(super) and: String,
 }

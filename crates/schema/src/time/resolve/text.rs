@@ -59,6 +59,30 @@ pub(super) fn is_hangul(c: char) -> bool {
     matches!(c, '\u{ac00}'..='\u{d7a3}')
 }
 
+/// Whether token `at` is the point behind a sentence, not behind an abbreviation ("Oct. 5") or a number ("3. Juni").
+pub(super) fn ends_sentence(tokens: &Tokens, at: usize) -> bool {
+    let is_point = tokens.text(at) == "." && at > 0;
+    let Some(next) = tokens
+        .tokens
+        .get(at + 1)
+        .filter(|next| is_point && next.blank)
+    else {
+        return false;
+    };
+    let before = tokens.text(at - 1);
+    match tokens.tokens[at - 1].kind {
+        Kind::Digits => before.len() > 2 && next.kind != Kind::Digits,
+        // Hindi ends its sentences with another mark.
+        Kind::Word if before.starts_with(|c| matches!(c, '\u{900}'..='\u{97f}')) => false,
+        Kind::Word => match before.chars().count() {
+            0..=3 => false,
+            4 => next.capital && next.kind == Kind::Word,
+            _ => true,
+        },
+        Kind::Char | Kind::Mark => true,
+    }
+}
+
 fn kind_of(c: char) -> Option<Kind> {
     if c.is_ascii_digit() {
         Some(Kind::Digits)

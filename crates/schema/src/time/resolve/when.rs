@@ -182,6 +182,11 @@ impl When {
         self.base.is_none() && !self.has_day_parts() && self.year.is_none()
     }
 
+    /// Whether nothing but the day of a month is known ("until the 24th").
+    pub(super) fn is_day_of_month(&self) -> bool {
+        self.day.is_some() && self.base.is_none() && self.month.is_none() && self.year.is_none()
+    }
+
     /// Whether the words leave nothing open.
     pub(super) fn is_sure(&self, context: &Context) -> bool {
         self.readings(context)
