@@ -82,6 +82,15 @@ impl<'a> Slots<'a> {
         })
     }
 
+    /// Whether they name days of a month and nothing else.
+    fn are_days(&self) -> bool {
+        self.0.iter().all(|(slot, sem)| match (slot, sem) {
+            (Slot::D | Slot::Ordinal | Slot::Set, _) => true,
+            (Slot::Date, Sem::When(when)) => when.is_day_of_month(),
+            _ => false,
+        })
+    }
+
     /// `{length}`, or `{n} {unit}`, or one `{unit}`.
     fn span(&self) -> Option<Length> {
         self.length().or_else(|| {
@@ -208,7 +217,17 @@ pub(super) fn make(
             known((!spans.is_empty()).then_some(spans))
         }
         Action::Range | Action::RangeBefore => {
-            known(range(&slots, context, action == Action::RangeBefore))
+            let (class, sem) = known(range(&slots, context, action == Action::RangeBefore))?;
+            match sem {
+                Sem::When(when) if slots.are_days() => {
+                    let floats = true;
+                    date(When {
+                        floats,
+                        ..When::clone(&when)
+                    })
+                }
+                sem => Some((class, sem)),
+            }
         }
         Action::Pair => {
             let mut days = range(&slots, context, false)?;
@@ -1008,7 +1027,13 @@ fn recurrence(action: Action, slots: &Slots<'_>, table: &Table, words: &str) -> 
         // "Every month on the first Tuesday" and "every first Tuesday" are the same.
         (unit, step) = (None, 1);
     }
-    let joined = names.join(if weekdays.len() > 1 { &forms.and } else { " " });
+    let joined = match names.split_at(weekdays.len()) {
+        (days, []) => days.join(&forms.and),
+        ([], others) => others.join(" "),
+        (days, others) => [&days.join(&forms.and), &others.join(" ")]
+            .map(String::as_str)
+            .join(" "),
+    };
     let form = match (nth, step) {
         // The 28th of every month.
         (Some(nth), _) if unit == Some(Unit::Month) && !forms.day.is_empty() => {

@@ -318,6 +318,7 @@ fn carry(
         .map(|reading| reading.val.value())
         .filter(|value| !found.candidates.contains(value))
         .collect();
+    found.sure &= first || values.is_empty();
     let at = if first { 0 } else { found.candidates.len() };
     found.candidates.splice(at..at, values);
 }

@@ -100,6 +100,8 @@ pub(super) struct When {
     /// Side that the words ask for ("since", "by").
     pub(super) side: Option<Side>,
     pub(super) clock: Clock,
+    /// Whether it was worked out from days of a month alone, and so may be of a month named before.
+    pub(super) floats: bool,
 }
 
 /// `a` or `b`; an error when both are there and differ.
@@ -182,9 +184,10 @@ impl When {
         self.base.is_none() && !self.has_day_parts() && self.year.is_none()
     }
 
-    /// Whether nothing but the day of a month is known ("until the 24th").
+    /// Whether nothing but the day of a month is known ("until the 24th", "from the 3rd to the 5th").
     pub(super) fn is_day_of_month(&self) -> bool {
-        self.day.is_some() && self.base.is_none() && self.month.is_none() && self.year.is_none()
+        let is_open = self.base.is_none() && self.month.is_none() && self.year.is_none();
+        self.floats || (self.day.is_some() && is_open)
     }
 
     /// Whether the words leave nothing open.
@@ -242,6 +245,7 @@ impl When {
                 relative: either(self.relative, other.relative)?,
                 side: self.side.or(other.side),
                 clock: self.clock.merge(other.clock).ok_or(())?,
+                floats: self.floats || other.floats,
             })
         };
         merged().ok()
