@@ -7,9 +7,9 @@
 use std::rc::Rc;
 
 use super::{
-    actions::{self, Recur},
-    calendar,
+    actions, calendar,
     names::{Class, Slot, Unit},
+    recurring::Recur,
     table::{Element, Makes, Table},
     text::{Kind, Tokens},
     when::{Context, When},

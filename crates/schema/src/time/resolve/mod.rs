@@ -8,11 +8,19 @@
 mod actions;
 mod calendar;
 mod chart;
+mod clock;
+mod compose;
+mod counted;
 mod holidays;
 mod language;
+mod lookup;
 mod names;
 mod pattern;
+mod portion;
 mod quantity;
+mod recurring;
+mod slots;
+mod spans;
 mod table;
 mod text;
 mod when;
@@ -23,9 +31,9 @@ use jiff::civil::Date;
 
 pub use language::Language;
 
-pub use actions::Core as RecurrenceCore;
 use chart::{Chart, Node, Sem};
 use names::Class;
+pub use recurring::Core as RecurrenceCore;
 use table::Direction;
 pub use table::Table;
 use text::{Kind, Tokens};
@@ -358,7 +366,7 @@ fn best<'a>(
         matches!(node.class, Class::Date | Class::Recurrence | Class::Other)
             && !bare(node)
             && !weak(node, at, text, tokens, table)
-            && !(quantity::follows_sign(tokens, at) && node.class != Class::Recurrence)
+            && (node.class == Class::Recurrence || !quantity::follows_sign(tokens, at))
             && !quantity::is_cut(tokens, at..node.end)
             && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
