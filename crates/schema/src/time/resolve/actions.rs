@@ -105,9 +105,9 @@ pub(super) fn make(
         Action::SpanFrom => {
             let length = slots.span()?;
             let from = slots.dates().next()?.readings(context);
-            let span = |reading: &Reading| {
+            let span = |reading: &Reading, more: i64| {
                 let first = reading.val.first();
-                let last = calendar::plus_days(length.from(first, 1)?, -1)?;
+                let last = calendar::plus_days(length.from(first, 1)?, more)?;
                 Some(Reading {
                     val: Val::days(first, last)?,
                     // What is said may also be only that it begins then.
@@ -115,7 +115,12 @@ pub(super) fn make(
                     ..*reading
                 })
             };
-            let spans: Vec<Reading> = from.iter().filter_map(span).collect();
+            let spans = from.iter().filter_map(|reading| span(reading, -1));
+            // Whole weeks may also end on the weekday that they began with.
+            let weeks = from.iter().filter(|_| length.unit == Unit::Week);
+            let spans: Vec<Reading> = spans
+                .chain(weeks.filter_map(|reading| span(reading, 0)))
+                .collect();
             known((!spans.is_empty()).then_some(spans))
         }
         Action::Range | Action::RangeBefore => {
