@@ -14,6 +14,7 @@ mod names;
 mod pattern;
 mod table;
 mod text;
+mod tree;
 mod when;
 
 use std::ops::Range;

@@ -10,6 +10,7 @@ use super::{
     names::{Action, Class, Part, Portion, Season, Slot, Unit},
     pattern::{self, Piece},
     text::{self, Kind, tokenise},
+    tree::Tree,
 };
 
 /// Months in order, as `[months]` names them.
@@ -150,13 +151,11 @@ pub(super) enum Makes {
     Action(Action),
 }
 
-/// A flat rule.
+/// A flat rule; its elements stand in [`Table::tree`].
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// What must stand in a row; never empty.
-    pub(super) elements: Box<[Element]>,
-    /// Whether no blank may lie before the element.
-    pub(super) glued: Box<[bool]>,
+    /// How many elements must stand in a row; never 0.
+    pub(super) rank: u8,
     /// Slots that the rule fills by itself.
     pub(super) constants: Box<[(Slot, i32)]>,
     /// What comes of it.
@@ -188,10 +187,8 @@ pub struct Table {
     words: HashMap<Box<str>, u32>,
     /// Whether the word is one mark other than a comma, by its number.
     marks: Vec<bool>,
-    /// Rules whose first element is the word.
-    by_word: Vec<Vec<u32>>,
-    /// Rules whose first element is a slot of the class.
-    by_class: Vec<Vec<u32>>,
+    /// Elements of all rules.
+    pub(super) tree: Tree,
     pub(super) rules: Vec<Rule>,
     numbers: HashMap<u32, NumberWord>,
     ordinals: HashMap<u32, i32>,
@@ -219,8 +216,7 @@ impl Table {
         let mut table = Self {
             words: HashMap::new(),
             marks: vec![false],
-            by_word: vec![Vec::new()],
-            by_class: vec![Vec::new(); Class::ALL.len()],
+            tree: Tree::default(),
             rules: Vec::new(),
             numbers: HashMap::new(),
             ordinals: HashMap::new(),
@@ -327,16 +323,6 @@ impl Table {
     /// The number of a folded word; 0 when the table does not hold it.
     pub(super) fn word_number(&self, folded: &str) -> u32 {
         self.words.get(folded).copied().unwrap_or(0)
-    }
-
-    /// Rules that begin with the word.
-    pub(super) fn rules_of_word(&self, word: u32) -> &[u32] {
-        &self.by_word[word as usize]
-    }
-
-    /// Rules that begin with a slot of the class.
-    pub(super) fn rules_of_class(&self, class: Class) -> &[u32] {
-        &self.by_class[class as usize]
     }
 
     /// The number word with this number.
@@ -448,8 +434,7 @@ impl Table {
         if let Some(&number) = self.words.get(folded) {
             return number;
         }
-        let number = self.by_word.len() as u32;
-        self.by_word.push(Vec::new());
+        let number = self.marks.len() as u32;
         let mark = tokenise(folded)
             .tokens
             .iter()
@@ -532,13 +517,9 @@ impl Table {
         makes: Makes,
     ) {
         let number = self.rules.len() as u32;
-        match elements[0] {
-            Element::Word(word) => self.by_word[word as usize].push(number),
-            Element::Slot(slot, _) => self.by_class[slot.class() as usize].push(number),
-        }
+        self.tree.insert(&elements, &glued, number);
         self.rules.push(Rule {
-            elements: elements.into(),
-            glued: glued.into(),
+            rank: u8::try_from(elements.len()).unwrap_or(u8::MAX),
             constants: constants.into(),
             makes,
         });
