@@ -66,12 +66,12 @@ impl Val {
 
     /// First day.
     pub(super) fn first(&self) -> Date {
-        self.from.first().date()
+        self.from.days().0
     }
 
     /// Last day.
     pub(super) fn last(&self) -> Date {
-        self.to.last().date()
+        self.to.days().1
     }
 
     /// Whether it is one day or a part of one.

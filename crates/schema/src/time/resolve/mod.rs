@@ -13,6 +13,7 @@ mod language;
 mod names;
 mod pattern;
 mod table;
+mod tense;
 mod text;
 mod tree;
 mod when;
@@ -26,8 +27,8 @@ pub use language::Language;
 pub use actions::Core as RecurrenceCore;
 use chart::{Chart, Node, Sem};
 use names::Class;
-use table::Direction;
 pub use table::Table;
+use tense::{Direction, tense};
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
@@ -384,64 +385,6 @@ fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> b
     let first =
         before.is_empty() || before.ends_with(['.', '!', '?', ':', '\n', '"', '(', '-', '*', '>']);
     !tokens.tokens[at].capital || first
-}
-
-/// The tense that the words around a phrase show: the nearest sign of its sentence, one before it if two are as near.
-fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) -> Option<Direction> {
-    let ends_sentence = |at: usize| {
-        let text = tokens.text(at);
-        matches!(text, "!" | "?" | "。" | ";" | "।" | "؟")
-            || (text == "." && tokens.tokens.get(at + 1).is_none_or(|next| next.blank))
-    };
-    let sign = |at: usize| {
-        let of = &tokens.tokens[at];
-        match of.kind {
-            Kind::Word | Kind::Char => {
-                let row = if words[at] == 0 {
-                    None
-                } else {
-                    table.tense_row(words, at)
-                };
-                row.or_else(|| table.tense_of(words[at], tokens.text(at)))
-            }
-            _ => None,
-        }
-    };
-    let mut nearest: Option<(usize, Direction)> = None;
-    let mut weight = 0;
-    let before = if table.verb_last {
-        0..0
-    } else {
-        0..phrase.start
-    };
-    for at in before.rev() {
-        if ends_sentence(at) {
-            break;
-        }
-        weight += if tokens.text(at) == "," { 6 } else { 1 };
-        if weight > 40 {
-            break;
-        }
-        if let Some(direction) = sign(at) {
-            nearest = Some((weight, direction));
-            break;
-        }
-    }
-    weight = 0;
-    for at in phrase.end..words.len() {
-        if ends_sentence(at) {
-            break;
-        }
-        weight += if tokens.text(at) == "," { 6 } else { 1 };
-        if weight > 40 || nearest.is_some_and(|(best, _)| best <= weight) {
-            break;
-        }
-        if let Some(direction) = sign(at) {
-            nearest = Some((weight, direction));
-            break;
-        }
-    }
-    nearest.map(|(_, direction)| direction)
 }
 
 /// What a node says, with the tense deciding what it leaves open.

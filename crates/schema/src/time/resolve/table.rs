@@ -9,6 +9,7 @@ use super::{
     holidays,
     names::{Action, Class, Part, Portion, Season, Slot, Unit},
     pattern::{self, Piece},
+    tense::{Direction, Signs},
     text::{self, Kind, tokenise},
     tree::Tree,
 };
@@ -162,25 +163,6 @@ pub(super) struct Rule {
     pub(super) makes: Makes,
 }
 
-/// Which direction a word of tense points in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// What was.
-    Past,
-    /// What will be.
-    Future,
-    /// No sign, although it looks like one.
-    Neutral,
-}
-
-/// Parts of words that show tense.
-#[derive(Debug, Default)]
-struct TenseParts {
-    ends: Vec<(String, Direction)>,
-    begins: Vec<(String, Direction)>,
-    holds: Vec<(String, Direction)>,
-}
-
 /// A language, ready to read with.
 #[derive(Debug)]
 pub struct Table {
@@ -194,10 +176,8 @@ pub struct Table {
     ordinals: HashMap<u32, i32>,
     joiners: Vec<u32>,
     pub(super) spelled_digits: bool,
-    tense_words: HashMap<u32, Direction>,
-    tense_rows: Vec<(Vec<u32>, Direction)>,
-    tense_parts: TenseParts,
-    weak: Vec<String>,
+    pub(super) signs: Signs,
+    weak: HashSet<String>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
@@ -222,9 +202,7 @@ impl Table {
             ordinals: HashMap::new(),
             joiners: Vec::new(),
             spelled_digits: written.spelled_digits,
-            tense_words: HashMap::new(),
-            tense_rows: Vec::new(),
-            tense_parts: TenseParts::default(),
+            signs: Signs::default(),
             weak: written.weak.iter().map(|word| folded(word)).collect(),
             prefixes: written.prefixes,
             compounds: written.compounds,
@@ -342,34 +320,7 @@ impl Table {
 
     /// Whether `folded` is no time by itself.
     pub(super) fn is_weak(&self, folded: &str) -> bool {
-        self.weak.iter().any(|word| word == folded)
-    }
-
-    /// The tense that a word of the table, or the form of any word, shows.
-    pub(super) fn tense_of(&self, word: u32, folded: &str) -> Option<Direction> {
-        if let Some(&direction) = self.tense_words.get(&word) {
-            return (direction != Direction::Neutral).then_some(direction);
-        }
-        let parts = &self.tense_parts;
-        let find = |list: &[(String, Direction)], fits: &dyn Fn(&str) -> bool| {
-            list.iter()
-                .find(|(part, _)| part.len() < folded.len() && fits(part))
-                .map(|(_, direction)| *direction)
-        };
-        find(&parts.ends, &|part| folded.ends_with(part))
-            .or_else(|| find(&parts.begins, &|part| folded.starts_with(part)))
-            .or_else(|| find(&parts.holds, &|part| folded.contains(part)))
-    }
-
-    /// The tense of a sign of several tokens that covers token `at`.
-    pub(super) fn tense_row(&self, words: &[u32], at: usize) -> Option<Direction> {
-        let covers = |(row, _): &&(Vec<u32>, Direction)| {
-            (0..row.len()).any(|back| at >= back && words[at - back..].starts_with(row))
-        };
-        self.tense_rows
-            .iter()
-            .find(covers)
-            .map(|(_, direction)| *direction)
+        self.weak.contains(folded)
     }
 
     /// What a value is called: the first word of its list, as it is written there.
@@ -447,17 +398,11 @@ impl Table {
     fn tense(&mut self, signs: &[String], direction: Direction) -> Result<(), String> {
         for sign in signs {
             let bare = sign.trim_matches('*');
-            let part = (folded(bare), direction);
-            match (sign.starts_with('*'), sign.ends_with('*')) {
-                (true, true) => self.tense_parts.holds.push(part),
-                (true, false) => self.tense_parts.ends.push(part),
-                (false, true) => self.tense_parts.begins.push(part),
-                (false, false) => match self.row(sign)? {
-                    row if row.len() == 1 => {
-                        self.tense_words.insert(row[0], direction);
-                    }
-                    row => self.tense_rows.push((row, direction)),
-                },
+            if bare.len() < sign.len() {
+                self.signs.add_part(sign, folded(bare), direction);
+            } else {
+                let row = self.row(sign)?;
+                self.signs.add_words(row, direction);
             }
         }
         Ok(())
