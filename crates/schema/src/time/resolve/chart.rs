@@ -124,7 +124,7 @@ pub(super) struct Chart<'a> {
     table: &'a Table,
     context: &'a Context,
     text: &'a str,
-    tokens: &'a Tokens,
+    tokens: &'a Tokens<'a>,
     words: &'a [u32],
     /// Nodes by the token that they begin with.
     pub(super) nodes: Vec<Vec<Node>>,
@@ -171,7 +171,7 @@ impl<'a> Chart<'a> {
         table: &'a Table,
         context: &'a Context,
         text: &'a str,
-        tokens: &'a Tokens,
+        tokens: &'a Tokens<'a>,
         words: &'a [u32],
     ) -> Self {
         let mut chart = Self {

@@ -18,7 +18,7 @@ mod text;
 mod tree;
 mod when;
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use jiff::civil::Date;
 
@@ -32,7 +32,7 @@ use tense::{Direction, tense};
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
-use super::value::{Point, Recurrence, TimeValue};
+use super::value::{FIRST, LAST, Point, Recurrence, TimeValue};
 use crate::moment::Moment;
 
 /// Half of the earth that seasons are told for.
@@ -81,7 +81,7 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
         return Vec::new();
     }
     let context = Context {
-        anchor: anchor.map(|moment| moment.local),
+        anchor: anchor.map(|moment| moment.local.clamp(FIRST, LAST)),
         south: options.hemisphere == Hemisphere::Southern,
     };
     let mut out: Vec<Found> = Vec::new();
@@ -118,7 +118,7 @@ impl Table {
     ) -> Vec<Found> {
         let tokens = text::tokenise(text);
         let context = Context {
-            anchor: anchor.map(|moment| moment.local),
+            anchor: anchor.map(|moment| moment.local.clamp(FIRST, LAST)),
             south: hemisphere == Hemisphere::Southern,
         };
         read(
@@ -132,23 +132,15 @@ impl Table {
 }
 
 /// Tokens as a language reads them: prefixes and compounds taken apart, with the numbers of the words.
-fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
-    let mut out = Tokens {
-        folded: tokens.folded.clone(),
-        tokens: Vec::with_capacity(tokens.tokens.len()),
-    };
+fn tokenised<'a>(tokens: &'a Tokens<'_>, table: &Table) -> (Tokens<'a>, Vec<u32>) {
+    let mut out = Cow::Borrowed(&tokens.tokens[..]);
     let mut words = Vec::with_capacity(tokens.tokens.len());
-    for token in &tokens.tokens {
+    for token in tokens.tokens.iter() {
         let word = &tokens.folded[token.folded.clone()];
         let number = table.word_number(word);
-        if number != 0 || token.kind != Kind::Word {
-            out.tokens.push(token.clone());
+        let unknown = number == 0 && token.kind == Kind::Word;
+        let Some(cut) = unknown.then(|| cut(word, table)).flatten() else {
             words.push(number);
-            continue;
-        }
-        let Some(cut) = cut(word, table) else {
-            out.tokens.push(token.clone());
-            words.push(0);
             continue;
         };
         // Folding may change the length of a word; the cut then stands for the whole of it in the original.
@@ -162,12 +154,16 @@ fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
             tail.range.start = head.range.end;
         }
         tail.blank = false;
+        let at = words.len();
         words.push(table.word_number(&tokens.folded[head.folded.clone()]));
         words.push(table.word_number(&tokens.folded[tail.folded.clone()]));
-        out.tokens.push(head);
-        out.tokens.push(tail);
+        out.to_mut().splice(at..=at, [head, tail]);
     }
-    (out, words)
+    let tokens = Tokens {
+        folded: Cow::Borrowed(&tokens.folded),
+        tokens: out,
+    };
+    (tokens, words)
 }
 
 /// Where an unknown word falls into a prefix or a known word and a known word.
@@ -190,7 +186,7 @@ fn cut(word: &str, table: &Table) -> Option<usize> {
 /// All that one language finds.
 fn read(
     text: &str,
-    (tokens, words): (Tokens, Vec<u32>),
+    (tokens, words): (Tokens<'_>, Vec<u32>),
     table: &Table,
     context: &Context,
     language: Language,
@@ -280,7 +276,7 @@ fn read(
 fn carry(
     found: &mut Found,
     text: &str,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     words: &[u32],
     phrase: Range<usize>,
     table: &Table,
@@ -288,8 +284,8 @@ fn carry(
     first: bool,
 ) {
     let part = Tokens {
-        folded: tokens.folded.clone(),
-        tokens: tokens.tokens[phrase.clone()].to_vec(),
+        folded: Cow::Borrowed(&tokens.folded),
+        tokens: Cow::Borrowed(&tokens.tokens[phrase.clone()]),
     };
     let chart = Chart::read(table, near, text, &part, &words[phrase.clone()]);
     let node = chart.nodes[0]
@@ -322,7 +318,7 @@ fn best<'a>(
     chart: &'a Chart<'_>,
     at: usize,
     text: &str,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     table: &Table,
 ) -> Option<&'a Node> {
     let nodes = &chart.nodes[at];
@@ -375,7 +371,7 @@ fn best<'a>(
 }
 
 /// Whether the words of a node are no time by themselves.
-fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> bool {
+fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens<'_>, table: &Table) -> bool {
     let folded = tokens.tokens[at].folded.start..tokens.tokens[node.end - 1].folded.end;
     if !table.is_weak(&tokens.folded[folded]) {
         return false;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 use super::{
@@ -48,6 +49,7 @@ type Lists = BTreeMap<String, Vec<String>>;
 #[serde(deny_unknown_fields)]
 struct Written {
     /// Common words by which the language is known, lower case.
+    #[expect(dead_code, reason = "read by the function of this name")]
     function_words: Vec<String>,
     /// Words that are no time by themselves unless they have a capital letter.
     #[serde(default)]
@@ -166,22 +168,21 @@ pub(super) struct Rule {
 /// A language, ready to read with.
 #[derive(Debug)]
 pub struct Table {
-    words: HashMap<Box<str>, u32>,
+    words: HashMap<Box<str>, u32, FixedState>,
     /// Whether the word is one mark other than a comma, by its number.
     marks: Vec<bool>,
     /// Elements of all rules.
     pub(super) tree: Tree,
     pub(super) rules: Vec<Rule>,
-    numbers: HashMap<u32, NumberWord>,
-    ordinals: HashMap<u32, i32>,
+    numbers: HashMap<u32, NumberWord, FixedState>,
+    ordinals: HashMap<u32, i32, FixedState>,
     joiners: Vec<u32>,
     pub(super) spelled_digits: bool,
     pub(super) signs: Signs,
-    weak: HashSet<String>,
+    weak: HashSet<String, FixedState>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
-    pub(super) function_words: HashSet<String>,
     pub(super) recurring: Recurring,
     names: BTreeMap<(Class, i32), String>,
 }
@@ -194,12 +195,12 @@ impl Table {
     pub fn parse(text: &str) -> Result<Self, String> {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut table = Self {
-            words: HashMap::new(),
+            words: HashMap::default(),
             marks: vec![false],
             tree: Tree::default(),
             rules: Vec::new(),
-            numbers: HashMap::new(),
-            ordinals: HashMap::new(),
+            numbers: HashMap::default(),
+            ordinals: HashMap::default(),
             joiners: Vec::new(),
             spelled_digits: written.spelled_digits,
             signs: Signs::default(),
@@ -207,7 +208,6 @@ impl Table {
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
-            function_words: written.function_words.into_iter().collect(),
             recurring: written.recurrence,
             names: BTreeMap::new(),
         };
@@ -471,6 +471,17 @@ impl Table {
     }
 }
 
+/// The `function_words` of the text of a table; `None` when it is wrong.
+pub(super) fn function_words(text: &str) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Part {
+        function_words: Vec<String>,
+    }
+    toml::from_str(text)
+        .ok()
+        .map(|part: Part| part.function_words)
+}
+
 fn token_blank(text: &str, start: usize) -> bool {
     text[..start].ends_with(char::is_whitespace)
 }
@@ -486,5 +497,5 @@ fn hangul_within(text: &str) -> Vec<bool> {
 
 /// `word` as tokens are folded.
 fn folded(word: &str) -> String {
-    tokenise(word).folded
+    tokenise(word).folded.into_owned()
 }

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, ops::Range};
 
+use foldhash::fast::FixedState;
+
 use super::{
     table::Table,
     text::{Kind, Tokens},
@@ -21,7 +23,7 @@ pub(super) enum Direction {
 /// The signs of a language.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
-    words: HashMap<u32, Direction>,
+    words: HashMap<u32, Direction, FixedState>,
     /// Signs of several words.
     rows: Vec<(Vec<u32>, Direction)>,
     /// Places in `rows` of those that hold a word, by its number.
@@ -89,7 +91,7 @@ impl Signs {
 /// The tense that the words around a phrase show: the nearest sign of its sentence, one before it if two are as near.
 pub(super) fn tense(
     table: &Table,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     words: &[u32],
     phrase: Range<usize>,
 ) -> Option<Direction> {
