@@ -166,16 +166,17 @@ impl When {
     pub(super) fn around(&self, today: Date, context: &Context) -> (Option<Val>, Option<Val>) {
         let year = today.year();
         let from_list = |vals: &mut dyn Iterator<Item = Val>| {
-            let vals: Vec<Val> = vals.collect();
-            let past = vals
-                .iter()
-                .filter(|val| val.first() < today)
-                .max_by_key(|val| val.first());
-            let future = vals
-                .iter()
-                .filter(|val| val.last() >= today)
-                .min_by_key(|val| val.first());
-            (past.copied(), future.copied())
+            let (mut past, mut future): (Option<Val>, Option<Val>) = (None, None);
+            for val in vals {
+                let first = val.first();
+                if first < today && past.is_none_or(|of| of.first() <= first) {
+                    past = Some(val);
+                }
+                if val.last() >= today && future.is_none_or(|of| first < of.first()) {
+                    future = Some(val);
+                }
+            }
+            (past, future)
         };
         if let Some(holiday) = self.holiday {
             let years = year - 2..=year + 2;

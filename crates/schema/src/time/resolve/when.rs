@@ -188,6 +188,8 @@ impl When {
                 .collect(),
             None => self.free(context),
         };
+        // What is looked up around the first years may lie before them.
+        out.retain(|reading| reading.val.is_in_calendar());
         if let Some(side) = self.side {
             let kept: Vec<Reading> = out
                 .iter()

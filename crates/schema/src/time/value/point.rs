@@ -117,6 +117,20 @@ impl Point {
         (first.clamp(FIRST, LAST), last.clamp(FIRST, LAST))
     }
 
+    /// First and last day, as [`Self::span`] has them.
+    pub(in crate::time) fn days(&self) -> (Date, Date) {
+        let (first, last) = match *self {
+            Self::Day(date) => (date, date),
+            Self::Minute(time) => (time.date(), time.date()),
+            Self::Year(_) | Self::Month { .. } => {
+                let (first, last) = self.span();
+                (first.date(), last.date())
+            }
+        };
+        let within = |date: Date| date.clamp(FIRST.date(), LAST.date());
+        (within(first), within(last))
+    }
+
     /// First instant.
     pub fn first(&self) -> DateTime {
         self.span().0
