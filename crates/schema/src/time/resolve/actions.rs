@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use super::{
     calendar::{self, Val},
-    chart::{Filled, Length, Sem},
+    chart::{Filled, Sem},
     compose::{clock, half_length, put_together},
     counted::{decade, nth, week_number, weekend_of},
+    length::Length,
     names::{Action, Class, Portion, Slot, Unit},
     portion::portion_of,
     recurring::recurrence,

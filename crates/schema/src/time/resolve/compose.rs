@@ -3,8 +3,9 @@
 use super::{
     actions::{EITHER_WAY, one},
     calendar::{self, Val},
-    chart::{Length, Sem},
+    chart::Sem,
     clock::Clock,
+    length::Length,
     names::{Action, Part, Season, Slot, Unit},
     slots::{Slots, named, small},
     when::{Context, Reading, Side, When},

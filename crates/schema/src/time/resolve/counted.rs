@@ -5,8 +5,9 @@ use jiff::civil::Date;
 use super::{
     actions::{all, one},
     calendar::{self, Val},
-    chart::{Filled, Length},
+    chart::Filled,
     compose::put_together,
+    length::Length,
     names::{Slot, Unit},
     slots::Slots,
     when::{Context, Reading},

@@ -13,6 +13,7 @@ mod compose;
 mod counted;
 mod holidays;
 mod language;
+mod length;
 mod lookup;
 mod names;
 mod pattern;
@@ -26,6 +27,7 @@ mod tense;
 mod text;
 mod tree;
 mod when;
+mod written;
 
 use std::{borrow::Cow, ops::Range};
 

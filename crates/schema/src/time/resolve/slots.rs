@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use super::{
-    chart::{Filled, Length, Sem},
+    chart::{Filled, Sem},
+    length::Length,
     names::{Slot, Unit},
     when::When,
 };

@@ -13,6 +13,7 @@ use super::{
     tense::{Direction, Signs},
     text::{self, Kind, tokenise},
     tree::Tree,
+    written::{Lists, Recurring, Written},
 };
 
 /// Months in order, as `[months]` names them.
@@ -40,98 +41,6 @@ pub(super) const WEEKDAYS: [&str; 7] = [
     "saturday",
     "sunday",
 ];
-
-/// Named lists of words.
-type Lists = BTreeMap<String, Vec<String>>;
-
-/// A table as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    /// Common words by which the language is known, lower case.
-    #[expect(dead_code, reason = "read by the function of this name")]
-    function_words: Vec<String>,
-    /// Words that are no time by themselves unless they have a capital letter.
-    #[serde(default)]
-    weak: Vec<String>,
-    /// Words behind a number that is no time ("euros", "per cent").
-    #[serde(default)]
-    measures: Vec<String>,
-    /// Letters that are written on to the beginning of a word ("and", "in", "the" in Arabic).
-    #[serde(default)]
-    prefixes: Vec<String>,
-    /// Whether words are written together ("Freitagabend").
-    #[serde(default)]
-    compounds: bool,
-    /// Whether the verb stands behind the date, so that what stands before belongs to another clause.
-    #[serde(default)]
-    verb_last: bool,
-    /// Words that may stand between number words ("and", "-").
-    #[serde(default)]
-    joiners: Vec<String>,
-    /// Whether number words of one digit side by side are digits (二〇二四).
-    #[serde(default)]
-    spelled_digits: bool,
-    numbers: BTreeMap<String, i64>,
-    #[serde(default)]
-    multipliers: BTreeMap<String, i64>,
-    #[serde(default)]
-    ordinals: BTreeMap<String, i32>,
-    weekdays: Lists,
-    months: Lists,
-    units: Lists,
-    #[serde(default)]
-    seasons: Lists,
-    #[serde(default)]
-    parts: Lists,
-    #[serde(default)]
-    portions: Lists,
-    #[serde(default)]
-    relative: Lists,
-    #[serde(default)]
-    days: Lists,
-    #[serde(default)]
-    ampm: Lists,
-    #[serde(default)]
-    holidays: Lists,
-    #[serde(default)]
-    eras: Lists,
-    tense: Tense,
-    #[serde(default)]
-    recurrence: Recurring,
-    #[serde(default)]
-    sets: Lists,
-    rules: Lists,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tense {
-    past: Vec<String>,
-    future: Vec<String>,
-    /// Words that look like a sign and are none.
-    #[serde(default)]
-    neutral: Vec<String>,
-}
-
-/// How recurrences are written out.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Recurring {
-    /// "every {}".
-    pub(super) every: String,
-    /// "every other {}".
-    pub(super) other: String,
-    /// "every {n} {}", where `{n}` is the step and `{}` the unit.
-    pub(super) step: String,
-    /// "every {n} {} of the month", where `{n}` is the ordinal as it was written.
-    pub(super) nth: String,
-    /// "every month on day {n}".
-    #[serde(default)]
-    pub(super) day: String,
-    /// Between several weekdays: " and ".
-    pub(super) and: String,
-}
 
 /// A number word.
 #[derive(Clone, Copy, Debug)]
