@@ -3,6 +3,7 @@
 //! Of language, [`value`], [`limit`] and [`zone`] know only the words that begin a recurrence and the English ones of
 //! limits and bounds (`before`, `since`).
 
+pub mod evidence;
 pub mod limit;
 pub mod resolve;
 pub mod value;
