@@ -8,7 +8,6 @@ use jiff::Span;
 use mem_schema::{
     moment::Moment,
     time::{
-        evidence::Origin,
         resolve::{Found, Language, Options, resolve},
         value::{Point, TimeValue},
     },
@@ -77,28 +76,15 @@ fn labelled_times_are_among_the_candidates() {
         let said = labelled.iter().filter(|of| of.is_said()).count();
         let allowed = labelled.iter().filter(|of| of.origin().is_some()).count();
         let share = percent(said, labelled.len());
+        let all_share = percent(allowed, labelled.len());
         println!(
-            "{code}: of {}, by words alone {said} ({share:.1} %), with all that evidence allows {allowed} ({:.1} %)",
-            labelled.len(),
-            percent(allowed, labelled.len())
+            "{code}: of {}, by words alone {said} ({share:.1} %), with all that evidence allows {allowed} ({all_share:.1} %)",
+            labelled.len()
         );
-        for origin in [
-            Origin::Meant,
-            Origin::Possible,
-            Origin::Session,
-            Origin::Joined,
-            Origin::Coarser,
-        ] {
-            print!(
-                " {origin:?} {}",
-                labelled
-                    .iter()
-                    .filter(|of| of.origin() == Some(origin))
-                    .count()
-            );
-        }
-        let lengths: usize = labelled.iter().map(|of| of.evidence.allowed().len()).sum();
-        println!(" mean length {}", lengths / labelled.len());
+        assert!(
+            code != "en" || all_share >= ALLOWED_ENGLISH,
+            "English: {all_share:.1} %"
+        );
         assert!(
             share >= bar,
             "{code}: {share:.1} % of the labelled times, below {bar} %"
@@ -113,6 +99,7 @@ fn labelled_times_are_among_the_candidates() {
         percent(said, labelled),
         percent(allowed, labelled)
     );
+    assert!(percent(allowed, labelled) >= ALLOWED);
 }
 
 /// A value moved by days and by calendar months; `None` where it stays what it is or has no such neighbour.
@@ -144,40 +131,39 @@ fn moved(value: &TimeValue, days: i64, months: i64) -> Option<TimeValue> {
     }
 }
 
+/// By how much a label is moved: name, days, months, and the share of moved labels that may be allowed, in per cent. A
+/// year is more than the others because "in October" can mean the one before and the one ahead.
+const MOVES: &[(&str, i64, i64, f64)] = &[
+    ("day", 1, 0, 8.0),
+    ("week", 7, 0, 10.5),
+    ("month", 0, 1, 9.5),
+    ("year", 0, 12, 18.5),
+];
+
 #[test]
-fn times_moved_away_are_not_allowed() {
-    for (unit, days, months) in [
-        ("day", 1, 0),
-        ("week", 7, 0),
-        ("month", 0, 1),
-        ("year", 0, 12),
-    ] {
-        let mut wrong = [0; 6];
-        let mut all = 0;
-        for &(code, ..) in BARS {
-            for of in time_data::labelled(code, &read(code)) {
-                for sign in [-1, 1] {
-                    let Some(value) = moved(&of.time, sign * days, sign * months) else {
-                        continue;
-                    };
-                    all += 1;
-                    if let Some(origin) = of.evidence.origin(&value) {
-                        wrong[origin as usize] += 1;
-                        wrong[5] += 1;
-                        if all % 40 == 0 {
-                            println!(
-                                "{unit} {sign} {} {} {} {value} {origin:?} {:?}",
-                                of.scenario, of.record, of.time, of.texts
-                            );
-                        }
-                    }
-                }
-            }
-        }
+fn times_moved_away_are_refused() {
+    let labelled: Vec<_> = BARS
+        .iter()
+        .flat_map(|&(code, ..)| time_data::labelled(code, &read(code)))
+        .collect();
+    for &(unit, days, months, bar) in MOVES {
+        let moved = labelled.iter().flat_map(|of| {
+            let values = [-1, 1].map(|sign| moved(&of.time, sign * days, sign * months));
+            values
+                .into_iter()
+                .flatten()
+                .map(|value| of.evidence.origin(&value))
+        });
+        let origins: Vec<_> = moved.collect();
+        let allowed = origins.iter().filter(|origin| origin.is_some()).count();
+        let share = percent(allowed, origins.len());
         println!(
-            "moved by one {unit}: {all}: {:?}, {:.1} %",
-            wrong,
-            percent(wrong[5], all)
+            "moved by one {unit}: {allowed} of {} allowed ({share:.1} %)",
+            origins.len()
+        );
+        assert!(
+            share <= bar,
+            "{share:.1} % of the labels moved by one {unit} are allowed"
         );
     }
 }

@@ -4,20 +4,14 @@
 //! as of now has. Less likely are the same times said more coarsely and what the words of two places say together.
 //! What nobody named is not allowed.
 
-use std::collections::HashSet;
-
-use jiff::civil::DateTime;
+mod list;
 
 use super::{
     resolve::{Found, Options, RecurrenceCore, resolve},
     value::{Point, TimeValue},
 };
 use crate::moment::Moment;
-
-/// Points that are put together with others; behind the first ones nothing is put together.
-const JOINED_POINTS: usize = 48;
-/// Longest range between two days that were named apart.
-const LONGEST_DAYS: i64 = 366;
+use list::{List, weekdays};
 
 /// A turn that a memory rests on: when it was said, and what it says about time.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +39,8 @@ pub enum Origin {
     Possible,
     /// The day of a turn's session.
     Session,
-    /// Two places together: from one day to another, the hour of one on the day of another, "the 8th" in the month
-    /// of another.
+    /// One end of a range; two places together: from one day to another, the hour of one on the day of another, "the
+    /// 8th" in the month of another.
     Joined,
     /// The day, month or year that holds one of the others.
     Coarser,
@@ -66,6 +60,8 @@ pub struct Allowed {
 pub struct Evidence {
     allowed: Vec<Allowed>,
     rhythms: Vec<RecurrenceCore>,
+    /// Weekdays that are named, 1 to 7.
+    weekdays: Vec<i32>,
     options: Options,
 }
 
@@ -95,11 +91,15 @@ impl Evidence {
         for day in said.iter().filter_map(|turn| turn.at) {
             list.add(Point::Day(day.date()).into(), Origin::Session);
         }
-        list.join(found());
+        list.place(found());
+        list.join();
         list.coarsen();
+        let rhythms: Vec<_> = found().filter_map(|of| of.rhythm.clone()).collect();
+        let in_rhythms = rhythms.iter().flat_map(|rhythm| rhythm.weekdays.clone());
         Self {
             allowed: list.allowed,
-            rhythms: found().filter_map(|of| of.rhythm.clone()).collect(),
+            weekdays: in_rhythms.chain(found().flat_map(weekdays)).collect(),
+            rhythms,
             options: *options,
         }
     }
@@ -111,152 +111,160 @@ impl Evidence {
 
     /// How `value` comes about; `None` if it is not allowed, as [`TimeValue::Empty`] never is.
     ///
-    /// A recurrence is allowed when a turn has its rhythm, whatever its words and bounds.
+    /// A recurrence is allowed when a turn has its rhythm, whatever its words and bounds, or names its weekdays.
     pub fn origin(&self, value: &TimeValue) -> Option<Origin> {
         if let TimeValue::Recurrence(recurrence) = value {
-            let mut own = resolve(recurrence.as_str(), None, &self.options)
-                .into_iter()
-                .filter_map(|of| of.rhythm);
-            if own.any(|rhythm| self.rhythms.contains(&rhythm)) {
+            let own = resolve(recurrence.as_str(), None, &self.options);
+            let rhythms = || own.iter().filter_map(|of| of.rhythm.as_ref());
+            if rhythms().any(|rhythm| self.rhythms.contains(rhythm)) {
                 return Some(Origin::Meant);
+            }
+            if rhythms().any(|rhythm| self.names_weekdays(rhythm)) {
+                return Some(Origin::Joined);
             }
         }
         let same = self.allowed.iter().find(|allowed| allowed.value == *value);
         same.map(|allowed| allowed.origin)
     }
+
+    /// Whether the turns name all weekdays of something that comes every week.
+    fn names_weekdays(&self, rhythm: &RecurrenceCore) -> bool {
+        let weekly = rhythm.step == 1 && rhythm.nth.is_none() && !rhythm.weekdays.is_empty();
+        weekly
+            && rhythm
+                .weekdays
+                .iter()
+                .all(|day| self.weekdays.contains(day))
+    }
 }
 
-/// Allowed values while they are collected.
-#[derive(Default)]
-struct List {
-    allowed: Vec<Allowed>,
-    known: HashSet<TimeValue>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl List {
-    fn add(&mut self, value: TimeValue, origin: Origin) {
-        if !value.is_empty() && self.known.insert(value.clone()) {
-            self.allowed.push(Allowed { value, origin });
+    /// A turn of Thursday, 30 June 2022.
+    const AT: &str = "2022-06-30T10:05:00";
+
+    fn origin(turns: &[(&str, &str)], value: &str) -> Option<Origin> {
+        let turns = turns.iter().map(|(text, at)| (*text, at.parse().ok()));
+        Evidence::read(turns, &Options::default()).origin(&value.parse().unwrap())
+    }
+
+    #[test]
+    fn what_the_turns_say_is_allowed() {
+        let trip = "Flights booked last Saturday. We leave Saturday Oct 1 and are home on Thursday October 13.";
+        let fair = "The fair is from 9 to 16 August 2026.";
+        for (turns, value, expected) in [
+            (vec![(trip, AT)], "2022-06-25", Origin::Meant),
+            (vec![(trip, AT)], "2022-10-01", Origin::Meant),
+            (vec![(trip, AT)], "2022-10", Origin::Coarser),
+            (vec![(trip, AT)], "2022-10-01/2022-10-13", Origin::Joined),
+            (vec![(trip, AT)], "2022-06-20/2022-06-26", Origin::Coarser),
+            (
+                vec![("He weighs 23 kilos.", AT)],
+                "2022-06-30",
+                Origin::Session,
+            ),
+            (
+                vec![("He weighs 23 kilos.", AT)],
+                "2022-06",
+                Origin::Coarser,
+            ),
+            (
+                vec![(fair, AT), ("I arrive on the 8th.", AT)],
+                "2026-08-08",
+                Origin::Joined,
+            ),
+            (
+                vec![(fair, AT), ("So I land on 9 August at noon.", AT)],
+                "2026-08-09T12:00",
+                Origin::Joined,
+            ),
+            (
+                vec![("We meet this Friday.", AT), ("At 4 pm.", AT)],
+                "2022-07-01T16:00",
+                Origin::Joined,
+            ),
+            (
+                vec![("I swim every Tuesday.", AT)],
+                "every Tuesday since 2020",
+                Origin::Meant,
+            ),
+            (
+                vec![("On Monday, as always.", AT)],
+                "every Monday",
+                Origin::Joined,
+            ),
+        ] {
+            assert_eq!(origin(&turns, value), Some(expected), "{turns:?} {value}");
         }
     }
 
-    /// Points that are allowed so far, the ends of ranges among them.
-    fn points(&self) -> Vec<Point> {
-        let mut points = Vec::new();
-        for allowed in &self.allowed {
-            match allowed.value {
-                TimeValue::Point(point) => points.push(point),
-                TimeValue::Range(from, to) => points.extend([from, to]),
-                TimeValue::Empty | TimeValue::Recurrence(_) => {}
-            }
-        }
-        points
-    }
-
-    /// Adds what two places say together.
-    fn join<'a>(&mut self, found: impl Iterator<Item = &'a Found>) {
-        let mut points = self.points();
-        points.truncate(JOINED_POINTS);
-        let days: Vec<Point> = points.iter().filter_map(day_of).collect();
-        for day in found.filter_map(day_of_any_month) {
-            for of in &days {
-                let first = of.first();
-                if let Ok(day) = Point::day(first.year(), first.month(), day) {
-                    self.add(day.into(), Origin::Joined);
-                }
-            }
-        }
-        for clock in points.iter().filter_map(clock_of) {
-            for day in &days {
-                let time = day.first().date().to_datetime(clock.time());
-                if let Ok(minute) = Point::minute(time) {
-                    self.add(minute.into(), Origin::Joined);
-                }
-            }
-        }
-        points.extend(days);
-        for from in &points {
-            for to in &points {
-                let near = match (from, to) {
-                    (Point::Day(from), Point::Day(to)) => {
-                        i64::from((*to - *from).get_days()) <= LONGEST_DAYS
-                    }
-                    _ => true,
-                };
-                if from < to
-                    && near
-                    && let Ok(range) = TimeValue::range(*from, *to)
-                {
-                    self.add(range, Origin::Joined);
-                }
-            }
+    #[test]
+    fn what_nobody_said_is_refused() {
+        let trip = "Flights booked last Saturday. We leave Saturday Oct 1 and are home on Thursday October 13.";
+        for (text, value) in [
+            (trip, ""),
+            (trip, "2022-06-18"),
+            (trip, "2022-06-24"),
+            (trip, "2022-10-02"),
+            (trip, "2022-10-01/2022-10-14"),
+            (trip, "2023-10-01"),
+            (trip, "2022-11"),
+            (trip, "2020"),
+            ("He weighs 23 kilos.", "2022-06-29"),
+            ("He weighs 23 kilos.", "2022-06-30T10:00"),
+            ("He weighs 23 kilos.", "2022-07"),
+            ("I swim every Tuesday.", "every Wednesday"),
+            ("I swim every Tuesday.", "every other Tuesday"),
+            ("On Monday, as always.", "every Tuesday"),
+            ("We meet this Friday at 4 pm.", "2022-07-01T17:00"),
+        ] {
+            assert_eq!(origin(&[(text, AT)], value), None, "{text} {value}");
         }
     }
 
-    /// Adds what holds an allowed time: of a minute the day, of a day the month, of a month the year.
-    fn coarsen(&mut self) {
-        let spans: Vec<_> = self
-            .allowed
+    #[test]
+    fn without_a_time_only_whole_dates_are_allowed() {
+        let turns = [(
+            "Yesterday I found the ring that I lost on 2 March 2021.",
+            "",
+        )];
+        assert_eq!(origin(&turns, "2021-03-02"), Some(Origin::Meant));
+        assert_eq!(origin(&turns, "2021"), Some(Origin::Coarser));
+        assert_eq!(origin(&turns, "2022-06-29"), None);
+    }
+
+    #[test]
+    fn the_list_begins_with_the_likeliest() {
+        let evidence = Evidence::read(
+            [(
+                "In March we moved, and yesterday the cat came back.",
+                AT.parse().ok(),
+            )],
+            &Options::default(),
+        );
+        let origins: Vec<_> = evidence.allowed().iter().map(|of| of.origin).collect();
+        assert_eq!(evidence.allowed()[0].value.to_string(), "2022-03");
+        assert_eq!(evidence.allowed()[1].value.to_string(), "2022-06-29");
+        let named = origins
             .iter()
-            .filter(|allowed| allowed.origin != Origin::Joined)
-            .filter_map(|allowed| match allowed.value {
-                TimeValue::Point(point) => Some((point, point)),
-                TimeValue::Range(from, to) => Some((from, to)),
-                TimeValue::Empty | TimeValue::Recurrence(_) => None,
-            })
+            .take_while(|origin| **origin <= Origin::Session);
+        assert_eq!(named.count(), 4, "{:?}", evidence.allowed());
+        assert!(origins.is_sorted());
+    }
+
+    #[test]
+    fn many_dates_stay_a_short_list() {
+        let text: Vec<_> = (1..=28)
+            .map(|day| format!("On {day} May at {}:{day:02}.", day % 12))
             .collect();
-        for (from, to) in spans {
-            for holder in coarser(&from) {
-                if holder.contains(&to) {
-                    self.add(holder.into(), Origin::Coarser);
-                }
-            }
-        }
+        let text = text.join(" ").repeat(20);
+        let evidence = Evidence::read([(text.as_str(), AT.parse().ok())], &Options::default());
+        assert!(
+            evidence.allowed().len() < 10_000,
+            "{}",
+            evidence.allowed().len()
+        );
     }
-}
-
-/// The day, month and year that hold `point`, those that are coarser than it.
-fn coarser(point: &Point) -> Vec<Point> {
-    let first = point.first();
-    let (year, month) = (first.year(), first.month());
-    let all = [
-        Some(Point::Day(first.date())),
-        Point::month(year, month).ok(),
-        Point::year(year).ok(),
-    ];
-    let above = match point {
-        Point::Minute(_) => 0,
-        Point::Day(_) => 1,
-        Point::Month { .. } => 2,
-        Point::Year(_) => 3,
-    };
-    all.into_iter().skip(above).flatten().collect()
-}
-
-fn day_of(point: &Point) -> Option<Point> {
-    matches!(point, Point::Day(_) | Point::Minute(_)).then(|| Point::Day(point.first().date()))
-}
-
-fn clock_of(point: &Point) -> Option<DateTime> {
-    match point {
-        Point::Minute(time) => Some(*time),
-        _ => None,
-    }
-}
-
-/// The day of the month, where words name nothing more than it: their meanings lie in different months.
-fn day_of_any_month(found: &Found) -> Option<i8> {
-    let days: Vec<_> = found
-        .candidates
-        .iter()
-        .filter_map(|value| match value {
-            TimeValue::Point(Point::Day(date)) => Some(*date),
-            _ => None,
-        })
-        .collect();
-    let first = days.first()?;
-    let same_day =
-        days.len() == found.candidates.len() && days.iter().all(|date| date.day() == first.day());
-    let other_month = days.iter().any(|date| date.month() != first.month());
-    (same_day && other_month).then_some(first.day())
 }

@@ -170,8 +170,10 @@ pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
                 let Some(at) = session.start else { continue };
                 for turn in &session.turns {
                     if label.evidence.contains(&turn.id) || label.source_turn == turn.id {
-                        let found = resolve(&turn.text, &at);
-                        texts.push(turn.text.clone());
+                        let caption = turn.image_caption.as_deref().unwrap_or_default();
+                        let text = format!("{}\n{caption}", turn.text);
+                        let found = resolve(&text, &at);
+                        texts.push(text);
                         said.push(Said {
                             at: Some(at),
                             found,
