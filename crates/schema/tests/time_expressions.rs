@@ -4,13 +4,9 @@
 
 mod time_data;
 
-use jiff::Span;
 use mem_schema::{
     moment::Moment,
-    time::{
-        resolve::{Found, Language, Options, resolve},
-        value::{Point, TimeValue},
-    },
+    time::resolve::{Found, Language, Options, resolve},
 };
 
 /// Languages with the share of sentences that are right, and of labelled times that are found, in per cent: what is
@@ -102,35 +98,6 @@ fn labelled_times_are_among_the_candidates() {
     assert!(percent(allowed, labelled) >= ALLOWED);
 }
 
-/// A value moved by days and by calendar months; `None` where it stays what it is or has no such neighbour.
-fn moved(value: &TimeValue, days: i64, months: i64) -> Option<TimeValue> {
-    let point = |point: &Point| -> Option<Point> {
-        match *point {
-            Point::Year(_) | Point::Month { .. } if days != 0 => None,
-            Point::Year(_) if months % 12 != 0 => None,
-            Point::Year(_) => point.shift(months / 12),
-            Point::Month { .. } => point.shift(months),
-            Point::Day(date) => {
-                let date = date
-                    .checked_add(Span::new().days(days).months(months))
-                    .ok()?;
-                Some(Point::Day(date))
-            }
-            Point::Minute(time) => {
-                let time = time
-                    .checked_add(Span::new().days(days).months(months))
-                    .ok()?;
-                Some(Point::Minute(time))
-            }
-        }
-    };
-    match value {
-        TimeValue::Point(of) => point(of).map(TimeValue::Point),
-        TimeValue::Range(from, to) => TimeValue::range(point(from)?, point(to)?).ok(),
-        TimeValue::Empty | TimeValue::Recurrence(_) => None,
-    }
-}
-
 /// By how much a label is moved: name, days, months, and the share of moved labels that may be allowed, in per cent. A
 /// year is more than the others because "in October" can mean the one before and the one ahead.
 const MOVES: &[(&str, i64, i64, f64)] = &[
@@ -148,7 +115,7 @@ fn times_moved_away_are_refused() {
         .collect();
     for &(unit, days, months, bar) in MOVES {
         let moved = labelled.iter().flat_map(|of| {
-            let values = [-1, 1].map(|sign| moved(&of.time, sign * days, sign * months));
+            let values = [-1, 1].map(|sign| time_data::moved(&of.time, sign * days, sign * months));
             values
                 .into_iter()
                 .flatten()

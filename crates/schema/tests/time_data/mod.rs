@@ -9,13 +9,14 @@
 
 use std::{fs, path::Path};
 
+use jiff::Span;
 use mem_schema::{
     moment::Moment,
     scenario::Scenario,
     time::{
         evidence::{Evidence, Origin, Said},
         resolve::{Found, Language, Options},
-        value::TimeValue,
+        value::{Point, TimeValue},
     },
 };
 use serde::Deserialize;
@@ -192,4 +193,33 @@ pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
         }
     }
     out
+}
+
+/// A value moved by days and by calendar months; `None` where it stays what it is or has no such neighbour.
+pub fn moved(value: &TimeValue, days: i64, months: i64) -> Option<TimeValue> {
+    let point = |point: &Point| -> Option<Point> {
+        match *point {
+            Point::Year(_) | Point::Month { .. } if days != 0 => None,
+            Point::Year(_) if months % 12 != 0 => None,
+            Point::Year(_) => point.shift(months / 12),
+            Point::Month { .. } => point.shift(months),
+            Point::Day(date) => {
+                let date = date
+                    .checked_add(Span::new().days(days).months(months))
+                    .ok()?;
+                Some(Point::Day(date))
+            }
+            Point::Minute(time) => {
+                let time = time
+                    .checked_add(Span::new().days(days).months(months))
+                    .ok()?;
+                Some(Point::Minute(time))
+            }
+        }
+    };
+    match value {
+        TimeValue::Point(of) => point(of).map(TimeValue::Point),
+        TimeValue::Range(from, to) => TimeValue::range(point(from)?, point(to)?).ok(),
+        TimeValue::Empty | TimeValue::Recurrence(_) => None,
+    }
 }
