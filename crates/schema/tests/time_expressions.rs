@@ -60,16 +60,77 @@ fn sentences_with_dates_are_resolved() {
     }
 }
 
+/// Labelled times that the evidence must allow, in per cent: of English ones, of those of all languages.
+const ALLOWED_ENGLISH: f64 = 90.0;
+const ALLOWED: f64 = 85.0;
+
 #[test]
 fn labelled_times_are_among_the_candidates() {
+    let mut all = [0; 3];
     for &(code, _, bar) in BARS {
         let labelled = time_data::labelled(code, &read(code));
-        let hits = labelled.iter().filter(|of| of.hit).count();
-        let share = percent(hits, labelled.len());
-        println!("{code}: {hits} of {} ({share:.1} %)", labelled.len());
+        let said = labelled.iter().filter(|of| of.is_said()).count();
+        let allowed = labelled.iter().filter(|of| of.origin().is_some()).count();
+        let share = percent(said, labelled.len());
+        let all_share = percent(allowed, labelled.len());
+        println!(
+            "{code}: of {}, by words alone {said} ({share:.1} %), with all that evidence allows {allowed} ({all_share:.1} %)",
+            labelled.len()
+        );
+        assert!(
+            code != "en" || all_share >= ALLOWED_ENGLISH,
+            "English: {all_share:.1} %"
+        );
         assert!(
             share >= bar,
             "{code}: {share:.1} % of the labelled times, below {bar} %"
+        );
+        for (sum, part) in all.iter_mut().zip([labelled.len(), said, allowed]) {
+            *sum += part;
+        }
+    }
+    let [labelled, said, allowed] = all;
+    println!(
+        "all: of {labelled}, by words alone {said} ({:.1} %), with all that evidence allows {allowed} ({:.1} %)",
+        percent(said, labelled),
+        percent(allowed, labelled)
+    );
+    assert!(percent(allowed, labelled) >= ALLOWED);
+}
+
+/// By how much a label is moved: name, days, months, and the share of moved labels that may be allowed, in per cent. A
+/// year is more than the others because "in October" can mean the one before and the one ahead.
+const MOVES: &[(&str, i64, i64, f64)] = &[
+    ("day", 1, 0, 8.0),
+    ("week", 7, 0, 10.5),
+    ("month", 0, 1, 9.5),
+    ("year", 0, 12, 18.5),
+];
+
+#[test]
+fn times_moved_away_are_refused() {
+    let labelled: Vec<_> = BARS
+        .iter()
+        .flat_map(|&(code, ..)| time_data::labelled(code, &read(code)))
+        .collect();
+    for &(unit, days, months, bar) in MOVES {
+        let moved = labelled.iter().flat_map(|of| {
+            let values = [-1, 1].map(|sign| time_data::moved(&of.time, sign * days, sign * months));
+            values
+                .into_iter()
+                .flatten()
+                .map(|value| of.evidence.origin(&value))
+        });
+        let origins: Vec<_> = moved.collect();
+        let allowed = origins.iter().filter(|origin| origin.is_some()).count();
+        let share = percent(allowed, origins.len());
+        println!(
+            "moved by one {unit}: {allowed} of {} allowed ({share:.1} %)",
+            origins.len()
+        );
+        assert!(
+            share <= bar,
+            "{share:.1} % of the labels moved by one {unit} are allowed"
         );
     }
 }

@@ -31,7 +31,7 @@ macro_rules! languages {
             }
 
             /// The text of its table.
-            fn written(self) -> &'static str {
+            pub(in crate::time) fn written(self) -> &'static str {
                 match self { $(Self::$variant => include_str!(concat!("../../../time/", $code, ".toml")),)* }
             }
         }
