@@ -1,4 +1,4 @@
-//! Time expressions against test data: sentences with dates, labelled scenarios, cases from memory systems.
+//! Time expressions against test data: labelled scenarios, cases from memory systems.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -9,21 +9,19 @@ use mem_schema::{
     time::resolve::{Found, Language, Options, resolve},
 };
 
-/// Languages with the share of sentences that are right, and of labelled times that are found, in per cent: what is
-/// reached, so that it does not get worse. Wanted are 95 and 90 for English, 88 and 85 for the others. Most sentences
-/// that are missed name a range "from A to B", whose end the data leave out and we count in. Most labelled times that are
-/// missed were said in another session, or are the session's own day without a word for it.
-const BARS: &[(&str, f64, f64)] = &[
-    ("en", 77.0, 69.0),
-    ("ko", 69.0, 75.0),
-    ("ja", 73.0, 74.0),
-    ("zh", 77.0, 72.0),
-    ("ar", 84.0, 72.0),
-    ("hi", 74.0, 79.0),
-    ("de", 90.0, 75.0),
-    ("es", 70.0, 75.0),
-    ("fr", 81.0, 87.0),
-    ("pt", 77.0, 71.0),
+/// Languages with the share of labelled times that words of time alone give, in per cent: what is reached, so that it
+/// does not get worse. Most that are missed were said in another session, or are the session's own day without a word.
+const BARS: &[(&str, f64)] = &[
+    ("en", 69.0),
+    ("ko", 75.0),
+    ("ja", 74.0),
+    ("zh", 72.0),
+    ("ar", 72.0),
+    ("hi", 79.0),
+    ("de", 75.0),
+    ("es", 75.0),
+    ("fr", 87.0),
+    ("pt", 71.0),
 ];
 
 fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
@@ -46,20 +44,6 @@ fn candidates(text: &str, at: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-#[test]
-fn sentences_with_dates_are_resolved() {
-    for &(code, bar, _) in BARS {
-        let outcomes = time_data::sentences(code, &read(code));
-        let hits = outcomes.iter().filter(|of| of.is_hit()).count();
-        let share = percent(hits, outcomes.len());
-        println!("{code}: {hits} of {} ({share:.1} %)", outcomes.len());
-        assert!(
-            share >= bar,
-            "{code}: {share:.1} % of the sentences, below {bar} %"
-        );
-    }
-}
-
 /// Labelled times that the evidence must allow, in per cent: of English ones, of those of all languages.
 const ALLOWED_ENGLISH: f64 = 90.0;
 const ALLOWED: f64 = 85.0;
@@ -67,7 +51,7 @@ const ALLOWED: f64 = 85.0;
 #[test]
 fn labelled_times_are_among_the_candidates() {
     let mut all = [0; 3];
-    for &(code, _, bar) in BARS {
+    for &(code, bar) in BARS {
         let labelled = time_data::labelled(code, &read(code));
         let said = labelled.iter().filter(|of| of.is_said()).count();
         let allowed = labelled.iter().filter(|of| of.origin().is_some()).count();
