@@ -30,13 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let outcomes = time_data::sentences(code, &resolve);
         let hits = outcomes.iter().filter(|of| of.is_hit()).count();
         for of in outcomes.iter().filter(|of| !of.is_hit()) {
-            let wanted = of
-                .ours
-                .clone()
-                .map_or(of.line.expect_any.clone(), |ours| vec![ours]);
             println!(
-                "{} | {} | {} | want {wanted:?} | got {:?} {:?}",
-                of.line.reference, of.line.input, of.line.phrase, of.words, of.got
+                "{} | {} | {} | want {:?} | got {:?} {:?}",
+                of.line.reference,
+                of.line.input,
+                of.line.phrase,
+                of.wanted(),
+                of.words,
+                of.got
             );
         }
         println!(
@@ -47,34 +48,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if what != "dates" {
         let labelled = time_data::labelled(code, &resolve);
-        for of in labelled.iter().filter(|of| !of.hit) {
-            let found: Vec<_> = of
-                .found
-                .iter()
-                .map(|found| (found.words.as_str(), show(found)))
-                .collect();
+        for of in labelled.iter().filter(|of| of.origin().is_none()) {
+            let found = of.said.iter().flat_map(|turn| &turn.found);
+            let found: Vec<_> = found.map(|of| (of.words.as_str(), show(of))).collect();
+            let at: Vec<_> = of.said.iter().filter_map(|turn| turn.at).collect();
             println!(
                 "{} {} | want {} | at {} | {} | got {found:?}",
                 of.scenario,
                 of.record,
                 of.time,
-                of.start,
-                of.evidence.join(" || ").replace('\n', " ")
+                at.iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                of.texts.join(" || ").replace('\n', " ")
             );
         }
-        let hits = labelled.iter().filter(|of| of.hit).count();
-        let day = labelled
-            .iter()
-            .filter(|of| of.hit || of.session_day)
-            .count();
+        let said = labelled.iter().filter(|of| of.is_said()).count();
+        let allowed = labelled.iter().filter(|of| of.origin().is_some()).count();
         println!(
-            "{code} scenarios: {hits} of {} ({:.1} %)",
+            "{code} scenarios: of {} by words {said} ({:.1} %), by all evidence {allowed} ({:.1} %)",
             labelled.len(),
-            percent(hits, labelled.len())
-        );
-        println!(
-            "{code} scenarios, the day of the session allowed: {day} ({:.1} %)",
-            percent(day, labelled.len())
+            percent(said, labelled.len()),
+            percent(allowed, labelled.len())
         );
     }
     Ok(())

@@ -10,6 +10,7 @@ use crate::{
     record::{Dimension, RECORD_VERSION, Record, Source},
     repetition::is_repeat,
     reply::read_rows,
+    time::check::TimeChecked,
     window::{Message, Window},
 };
 
@@ -119,7 +120,8 @@ pub struct ReadReply {
 /// Reads the reply about `window`; `None` when it holds no memories list, which is a failed try.
 ///
 /// Speaker, time, session and turn come from the message that `source_id` names, never from the model. Evidence is
-/// what the reply's `evidence` names within the window plus the source turn, in conversation order.
+/// what the reply's `evidence` names within the window plus the source turn, in conversation order. Times are as the
+/// reply has them; [`check_times`](crate::time_check::check_times) is the next step.
 pub fn read_reply(text: &str, window: &Window, policy: OverlapPolicy) -> Option<ReadReply> {
     let found = read_rows(text)?;
     let mut read = ReadReply {
@@ -267,5 +269,6 @@ fn record(memory: Memory, source: &Message, window: &Window, position: usize) ->
         source_time: source
             .time
             .map_or_else(String::new, |time| time.to_string()),
+        time_checked: TimeChecked::Unverified,
     }
 }

@@ -17,6 +17,7 @@ pub mod reply_schema;
 pub mod scenario;
 pub mod target;
 pub mod time;
+pub mod time_check;
 pub mod transcript;
 pub mod tuning;
 pub mod window;

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::check::TimeChecked;
+
 /// Version of the record layout that this build writes.
-pub const RECORD_VERSION: u32 = 1;
+pub const RECORD_VERSION: u32 = 2;
 
 /// JSON schema (draft 2020-12) of one line of output: one serialised [`Record`].
 pub const RECORD_SCHEMA: &str = include_str!("../record.schema.json");
@@ -27,6 +29,9 @@ pub struct Record {
     pub source_time: String,
     /// Turns that the memory needs, in conversation order; holds the source turn.
     pub evidence: Vec<String>,
+    /// What came of checking the time against the evidence; version 1 had no such field.
+    #[serde(default)]
+    pub time_checked: TimeChecked,
 }
 
 /// Pointer back into the transcript.

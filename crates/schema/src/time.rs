@@ -3,7 +3,10 @@
 //! Of language, [`value`], [`limit`] and [`zone`] know only the words that begin a recurrence and the English ones of
 //! limits and bounds (`before`, `since`).
 
+pub mod check;
+pub mod evidence;
 pub mod limit;
 pub mod resolve;
+pub mod rewrite;
 pub mod value;
 pub mod zone;

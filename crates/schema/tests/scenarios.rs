@@ -190,16 +190,17 @@ fn record_schema() -> Value {
 #[test]
 fn the_record_schema_refuses_what_is_no_record() {
     let mut lines = Grammar::new(record_schema());
-    let good = r#"{"version":1,"id":"w0000m000","content":"x","dimension":{"memory_type":"","time":"","location":"","reason":"","purpose":"","keywords":[]},"source":{"transcript":"t","session":"s","turn":"s:1","window":0},"source_speaker":"","source_time":"2024-03-04T18:20:00.500000+09:00","evidence":["s:1"]}"#;
+    let good = r#"{"version":2,"id":"w0000m000","content":"x","dimension":{"memory_type":"","time":"","location":"","reason":"","purpose":"","keywords":[]},"source":{"transcript":"t","session":"s","turn":"s:1","window":0},"source_speaker":"","source_time":"2024-03-04T18:20:00.500000+09:00","evidence":["s:1"],"time_checked":"agreed"}"#;
     lines.check(good);
     for (from, to) in [
-        ("\"version\":1", "\"version\":2"),
+        ("\"version\":2", "\"version\":1"),
         ("w0000m000", "w0m0"),
         ("\"content\":\"x\"", "\"content\":\"\""),
         ("\"memory_type\":\"\"", "\"memory_type\":\"event\""),
         ("\"window\":0", "\"window\":-1"),
         (",\"evidence\":[\"s:1\"]", ""),
         ("[\"s:1\"]", "[]"),
+        ("\"agreed\"", "\"true\""),
         ("T18:20", " 18:20"),
         ("\"source_speaker\"", "\"mood\":1,\"source_speaker\""),
     ] {

@@ -1,4 +1,4 @@
-//! Time expressions against test data: sentences with dates, labelled scenarios, cases from memory systems.
+//! Time expressions against test data: labelled scenarios, cases from memory systems.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -9,21 +9,19 @@ use mem_schema::{
     time::resolve::{Found, Language, Options, resolve},
 };
 
-/// Languages with the share of sentences that are right, and of labelled times that are found, in per cent: what is
-/// reached, so that it does not get worse. Wanted are 95 and 90 for English, 88 and 85 for the others. Most sentences
-/// that are missed name a range "from A to B", whose end the data leave out and we count in. Most labelled times that are
-/// missed were said in another session, or are the session's own day without a word for it.
-const BARS: &[(&str, f64, f64)] = &[
-    ("en", 77.0, 69.0),
-    ("ko", 69.0, 75.0),
-    ("ja", 73.0, 74.0),
-    ("zh", 77.0, 72.0),
-    ("ar", 84.0, 72.0),
-    ("hi", 74.0, 79.0),
-    ("de", 90.0, 75.0),
-    ("es", 70.0, 75.0),
-    ("fr", 81.0, 87.0),
-    ("pt", 77.0, 71.0),
+/// Languages with the share of labelled times that words of time alone give, in per cent: what is reached, so that it
+/// does not get worse. Most that are missed were said in another session, or are the session's own day without a word.
+const BARS: &[(&str, f64)] = &[
+    ("en", 69.0),
+    ("ko", 75.0),
+    ("ja", 74.0),
+    ("zh", 72.0),
+    ("ar", 72.0),
+    ("hi", 79.0),
+    ("de", 75.0),
+    ("es", 75.0),
+    ("fr", 87.0),
+    ("pt", 71.0),
 ];
 
 fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
@@ -46,30 +44,77 @@ fn candidates(text: &str, at: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-#[test]
-fn sentences_with_dates_are_resolved() {
-    for &(code, bar, _) in BARS {
-        let outcomes = time_data::sentences(code, &read(code));
-        let hits = outcomes.iter().filter(|of| of.is_hit()).count();
-        let share = percent(hits, outcomes.len());
-        println!("{code}: {hits} of {} ({share:.1} %)", outcomes.len());
-        assert!(
-            share >= bar,
-            "{code}: {share:.1} % of the sentences, below {bar} %"
-        );
-    }
-}
+/// Labelled times that the evidence must allow, in per cent: of English ones, of those of all languages.
+const ALLOWED_ENGLISH: f64 = 90.0;
+const ALLOWED: f64 = 85.0;
 
 #[test]
 fn labelled_times_are_among_the_candidates() {
-    for &(code, _, bar) in BARS {
+    let mut all = [0; 3];
+    for &(code, bar) in BARS {
         let labelled = time_data::labelled(code, &read(code));
-        let hits = labelled.iter().filter(|of| of.hit).count();
-        let share = percent(hits, labelled.len());
-        println!("{code}: {hits} of {} ({share:.1} %)", labelled.len());
+        let said = labelled.iter().filter(|of| of.is_said()).count();
+        let allowed = labelled.iter().filter(|of| of.origin().is_some()).count();
+        let share = percent(said, labelled.len());
+        let all_share = percent(allowed, labelled.len());
+        println!(
+            "{code}: of {}, by words alone {said} ({share:.1} %), with all that evidence allows {allowed} ({all_share:.1} %)",
+            labelled.len()
+        );
+        assert!(
+            code != "en" || all_share >= ALLOWED_ENGLISH,
+            "English: {all_share:.1} %"
+        );
         assert!(
             share >= bar,
             "{code}: {share:.1} % of the labelled times, below {bar} %"
+        );
+        for (sum, part) in all.iter_mut().zip([labelled.len(), said, allowed]) {
+            *sum += part;
+        }
+    }
+    let [labelled, said, allowed] = all;
+    println!(
+        "all: of {labelled}, by words alone {said} ({:.1} %), with all that evidence allows {allowed} ({:.1} %)",
+        percent(said, labelled),
+        percent(allowed, labelled)
+    );
+    assert!(percent(allowed, labelled) >= ALLOWED);
+}
+
+/// By how much a label is moved: name, days, months, and the share of moved labels that may be allowed, in per cent. A
+/// year is more than the others because "in October" can mean the one before and the one ahead.
+const MOVES: &[(&str, i64, i64, f64)] = &[
+    ("day", 1, 0, 8.0),
+    ("week", 7, 0, 10.5),
+    ("month", 0, 1, 9.5),
+    ("year", 0, 12, 18.5),
+];
+
+#[test]
+fn times_moved_away_are_refused() {
+    let labelled: Vec<_> = BARS
+        .iter()
+        .flat_map(|&(code, ..)| time_data::labelled(code, &read(code)))
+        .collect();
+    for &(unit, days, months, bar) in MOVES {
+        let moved = labelled.iter().flat_map(|of| {
+            let values = [-1, 1].map(|sign| time_data::moved(&of.time, sign * days, sign * months));
+            values
+                .into_iter()
+                .flatten()
+                .map(|value| of.evidence.origin(&value))
+        });
+        let origins: Vec<_> = moved.collect();
+        let allowed = origins.iter().filter(|origin| origin.is_some()).count();
+        let share = percent(allowed, origins.len());
+        println!(
+            "moved by one {unit}: {allowed} of {} allowed ({share:.1} %)",
+            origins.len()
+        );
+        assert!(
+            share <= bar,
+            "{share:.1} % of the labels moved by one {unit} are allowed"
         );
     }
 }
@@ -224,54 +269,6 @@ fn a_date_says_the_same_written_out() {
             date.year()
         );
         assert_eq!(candidates(&words, at)[0], [value], "{relative}");
-    }
-}
-
-/// Strings of words of the tables, marks and digits in any order, from a fixed seed.
-#[test]
-fn no_text_panics() {
-    let words: Vec<&str> = include_str!("../time/en.toml")
-        .split(|c: char| c.is_whitespace() || "\"[]{}(),".contains(c))
-        .filter(|word| !word.is_empty())
-        .chain([
-            "99999999999999",
-            "2024",
-            "31",
-            "0",
-            "29",
-            "12",
-            "٣",
-            "年",
-            "월",
-            "금",
-            "é",
-            "\u{301}",
-            "👩‍👩‍👧",
-            "\u{0}",
-            "-",
-            "/",
-            ":",
-        ])
-        .collect();
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % bound as u64) as usize
-    };
-    let at: Moment = "2024-02-29T23:59:00".parse().unwrap();
-    let far: Moment = "9999-12-31T23:59:59".parse().unwrap();
-    let early: Moment = "0001-01-01T00:00:00".parse().unwrap();
-    for _ in 0..20_000 {
-        let count = 1 + next(12);
-        let glue = [" ", "", ", "][next(3)];
-        let text: Vec<&str> = (0..count).map(|_| words[next(words.len())]).collect();
-        let text = text.join(glue);
-        let anchor = [Some(&at), Some(&far), Some(&early), None][next(4)];
-        for found in resolve(&text, anchor, &Options::default()) {
-            assert_eq!(&text[found.range.clone()], found.words);
-        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::{fmt, path::PathBuf};
 
-use mem_schema::{extraction::Drops, generator::Finish, window::LongTextCut};
+use mem_schema::{
+    extraction::Drops, generator::Finish, time_check::TimeCounts, window::LongTextCut,
+};
 use serde::Serialize;
 
 use crate::say::count;
@@ -39,6 +41,8 @@ pub struct Summary {
     pub failed: Vec<FailedWindow>,
     /// Records written.
     pub records: usize,
+    /// Records with a time, by whether their evidence allows it.
+    pub times: TimeCounts,
     /// Memories of replies that became no record, by reason.
     pub drops: Drops,
     /// Tokens of all prompts.
@@ -97,6 +101,7 @@ impl Summary {
                     usize::from(done.salvaged && done.finish != Finish::Stopped);
                 self.windows.repeating += usize::from(done.finish == Finish::Stopped);
                 self.records += done.records.len();
+                self.times += TimeCounts::of(&done.records);
                 self.drops += done.drops;
             }
             Outcome::Failed(failed) => {
@@ -152,6 +157,18 @@ impl fmt::Display for Summary {
             write!(f, ", {number} {what}")?;
         }
         write!(f, "\n{}", count(self.records, "record"))?;
+        if self.times.total() > 0 {
+            let TimeCounts {
+                agreed,
+                repaired,
+                unverified,
+            } = self.times;
+            write!(
+                f,
+                ", {} with a time: {agreed} agreed, {repaired} repaired, {unverified} unverified",
+                self.times.total()
+            )?;
+        }
         if self.drops.total() > 0 {
             let reasons = self
                 .drops
@@ -262,6 +279,11 @@ mod tests {
       },
       "failed": [],
       "records": 0,
+      "times": {
+        "agreed": 0,
+        "repaired": 0,
+        "unverified": 0
+      },
       "drops": {
         "not_an_object": 0,
         "no_content": 0,

@@ -8,6 +8,7 @@ use std::{
 
 use mem_schema::{
     prompt::PROMPT_VERSION,
+    record::RECORD_VERSION,
     tuning::{Instruction, Tuning},
     window::Segmentation,
 };
@@ -89,6 +90,7 @@ impl Settings {
             format!("{:?}", self.instruction).to_lowercase(),
         );
         fingerprint.set("prompt version", PROMPT_VERSION);
+        fingerprint.set("record version", RECORD_VERSION);
     }
 }
 

@@ -8,6 +8,7 @@ use mem_schema::{
     prompt::{extraction_messages, shared_bytes},
     repetition::repeats_record,
     reply_schema::reply_schema,
+    time_check::check_times,
     tuning::Instruction,
     window::Window,
 };
@@ -64,9 +65,9 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// Reads a reply; an error where it holds no memories, with what to do about it.
+    /// Reads a reply and checks its times; an error where it holds no memories, with what to do about it.
     fn read(&self, reply: &Reply, cost: Cost) -> Result<Done, String> {
-        let Some(read) = read_reply(&reply.text, self.window, OverlapPolicy::Strict) else {
+        let Some(mut read) = read_reply(&reply.text, self.window, OverlapPolicy::Strict) else {
             return Err(match reply.finish {
                 Finish::Length => {
                     let (tokens, prompt) = (reply.new_tokens, reply.prompt_tokens);
@@ -83,6 +84,7 @@ impl<'a> Task<'a> {
                 Finish::End | Finish::Stopped => "the reply holds no list of memories".to_owned(),
             });
         };
+        check_times(&mut read.records, self.window);
         Ok(Done {
             records: read.records,
             drops: read.drops,

@@ -9,10 +9,15 @@
 
 use std::{fs, path::Path};
 
+use jiff::Span;
 use mem_schema::{
     moment::Moment,
     scenario::Scenario,
-    time::{resolve::Found, value::TimeValue},
+    time::{
+        evidence::{Evidence, Origin, Said},
+        resolve::{Found, Language, Options},
+        value::{Point, TimeValue},
+    },
 };
 use serde::Deserialize;
 
@@ -33,10 +38,16 @@ pub struct Line {
 pub struct Disagreement {
     pub input: String,
     pub phrase: String,
-    /// The value by `LABELLING.md`.
-    pub ours: String,
-    #[allow(dead_code)]
+    pub reference: Moment,
+    /// The values by `LABELLING.md`: past and future where the sentence leaves it open.
+    pub ours: Vec<String>,
     pub reason: String,
+}
+
+impl Disagreement {
+    pub fn is_about(&self, line: &Line) -> bool {
+        (&self.input, &self.phrase, &self.reference) == (&line.input, &line.phrase, &line.reference)
+    }
 }
 
 /// What came of one sentence.
@@ -45,17 +56,28 @@ pub struct Outcome {
     /// Candidates of the expression that covers most of the phrase, the first one first.
     pub got: Vec<String>,
     pub words: String,
-    /// The value by `LABELLING.md`, where it disagrees with the line.
-    pub ours: Option<String>,
+    /// The values by `LABELLING.md`, where it disagrees with the line.
+    pub ours: Option<Vec<String>>,
 }
 
 impl Outcome {
+    /// The values that are right.
+    pub fn wanted(&self) -> &[String] {
+        self.ours.as_ref().unwrap_or(&self.line.expect_any)
+    }
+
+    /// Whether the first candidate is right.
     pub fn is_hit(&self) -> bool {
-        match (&self.ours, self.got.first()) {
-            (_, None) => false,
-            (Some(ours), Some(first)) => first == ours,
-            (None, Some(first)) => self.line.expect_any.contains(first),
-        }
+        self.got
+            .first()
+            .is_some_and(|first| self.wanted().contains(first))
+    }
+
+    /// Whether the first candidate is a value of the data, whatever `LABELLING.md` says.
+    pub fn is_strict_hit(&self) -> bool {
+        self.got
+            .first()
+            .is_some_and(|first| self.line.expect_any.contains(first))
     }
 }
 
@@ -70,9 +92,19 @@ fn lines<T: for<'a> Deserialize<'a>>(file: &str) -> Vec<T> {
         .collect()
 }
 
+/// The sentences of a language.
+pub fn plain_lines(code: &str) -> Vec<Line> {
+    lines(&format!("{code}.jsonl"))
+}
+
+/// Where `LABELLING.md` disagrees with sentences of a language.
+pub fn disagreements(code: &str) -> Vec<Disagreement> {
+    lines(&format!("labelling-{code}.jsonl"))
+}
+
 /// The sentences of a language, each resolved.
 pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
-    let disagreements: Vec<Disagreement> = lines(&format!("labelling-{code}.jsonl"));
+    let disagreements = disagreements(code);
     let outcome = |line: Line| {
         let found = resolve(&line.input, &line.reference);
         let phrase = line.phrase.trim();
@@ -91,7 +123,7 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
             .max_by_key(overlap);
         let ours = disagreements
             .iter()
-            .find(|of| of.input == line.input && of.phrase == line.phrase)
+            .find(|of| of.is_about(&line))
             .map(|of| of.ours.clone());
         Outcome {
             got: best.map_or(Vec::new(), |of| {
@@ -102,92 +134,116 @@ pub fn sentences(code: &str, resolve: Resolve) -> Vec<Outcome> {
             line,
         }
     };
-    lines(&format!("{code}.jsonl"))
-        .into_iter()
-        .map(outcome)
-        .collect()
+    plain_lines(code).into_iter().map(outcome).collect()
 }
 
 /// A labelled record with a time, and what its evidence says.
 pub struct Labelled {
     pub scenario: String,
     pub record: String,
-    pub time: String,
-    pub start: Moment,
-    pub evidence: Vec<String>,
-    /// Expressions of all evidence turns.
-    pub found: Vec<Found>,
-    /// Whether the labelled time is among the candidates.
-    pub hit: bool,
-    /// Whether it is the day, month or year of the session, which a state or value said as of now has without a word of
-    /// time.
-    pub session_day: bool,
+    pub time: TimeValue,
+    pub texts: Vec<String>,
+    pub said: Vec<Said>,
+    pub evidence: Evidence,
 }
 
-/// All records with a time of the scenarios whose language begins with `code`.
-pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
+impl Labelled {
+    /// How the labelled time comes about.
+    pub fn origin(&self) -> Option<Origin> {
+        self.evidence.origin(&self.time)
+    }
+
+    /// Whether words of time alone give it.
+    pub fn is_said(&self) -> bool {
+        matches!(self.origin(), Some(Origin::Meant | Origin::Possible))
+    }
+}
+
+/// All scenarios whose language begins with `code`.
+pub fn scenarios(code: &str) -> Vec<Scenario> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets/scenarios");
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
         .collect();
     files.sort();
+    let scenarios = files.iter().map(|file| Scenario::from_path(file).unwrap());
+    scenarios
+        .filter(|scenario| {
+            let language = scenario.transcript.language.as_deref();
+            language.is_some_and(|language| language.starts_with(code))
+        })
+        .collect()
+}
+
+/// All records with a time of the scenarios whose language begins with `code`.
+pub fn labelled(code: &str, resolve: Resolve) -> Vec<Labelled> {
+    let options = Options {
+        language: Language::from_code(code),
+        ..Options::default()
+    };
     let mut out = Vec::new();
-    for file in files
-        .iter()
-        .filter(|file| file.extension().is_some_and(|end| end == "json"))
-    {
-        let scenario = Scenario::from_path(file).unwrap();
-        let language = scenario.transcript.language.clone().unwrap_or_default();
-        if !language.starts_with(code) {
-            continue;
-        }
-        for record in scenario
-            .records
-            .iter()
-            .filter(|record| !record.dimension.time.is_empty())
-        {
-            let time = record.dimension.time.clone();
-            let mut evidence = Vec::new();
-            let mut found = Vec::new();
-            let mut start = None;
+    for scenario in scenarios(code) {
+        for label in &scenario.records {
+            if label.dimension.time.is_empty() {
+                continue;
+            }
+            let mut texts = Vec::new();
+            let mut said = Vec::new();
             for session in &scenario.transcript.sessions {
                 let Some(at) = session.start else { continue };
                 for turn in &session.turns {
-                    if record.evidence.contains(&turn.id) || record.source_turn == turn.id {
-                        start = Some(at);
-                        evidence.push(turn.text.clone());
-                        found.extend(resolve(&turn.text, &at));
+                    if label.evidence.contains(&turn.id) || label.source_turn == turn.id {
+                        let caption = turn.image_caption.as_deref().unwrap_or_default();
+                        let text = format!("{}\n{caption}", turn.text);
+                        let found = resolve(&text, &at);
+                        texts.push(text);
+                        said.push(Said {
+                            at: Some(at),
+                            found,
+                        });
                     }
                 }
             }
-            let Some(start) = start else { continue };
-            let hit = if time.starts_with(|c: char| c.is_ascii_digit()) {
-                let value: TimeValue = time.parse().unwrap();
-                found.iter().any(|of| of.candidates.contains(&value))
-            } else {
-                // A recurrence is found when its rhythm is, whatever its words and bounds.
-                let rhythms: Vec<_> = resolve(&time, &start)
-                    .into_iter()
-                    .filter_map(|of| of.rhythm)
-                    .collect();
-                found
-                    .iter()
-                    .any(|of| of.rhythm.as_ref().is_some_and(|own| rhythms.contains(own)))
-            };
-            let day = start.date().to_string();
-            let session_day = matches!(time.len(), 4 | 7 | 10) && day.starts_with(&time);
             out.push(Labelled {
-                session_day,
                 scenario: scenario.transcript.id.clone(),
-                record: record.record_id.clone(),
-                time,
-                start,
-                evidence,
-                found,
-                hit,
+                record: label.record_id.clone(),
+                time: label.dimension.time.parse().unwrap(),
+                evidence: Evidence::of(&said, &options),
+                texts,
+                said,
             });
         }
     }
     out
+}
+
+/// A value moved by days and by calendar months; `None` where it stays what it is or has no such neighbour.
+pub fn moved(value: &TimeValue, days: i64, months: i64) -> Option<TimeValue> {
+    let point = |point: &Point| -> Option<Point> {
+        match *point {
+            Point::Year(_) | Point::Month { .. } if days != 0 => None,
+            Point::Year(_) if months % 12 != 0 => None,
+            Point::Year(_) => point.shift(months / 12),
+            Point::Month { .. } => point.shift(months),
+            Point::Day(date) => {
+                let date = date
+                    .checked_add(Span::new().days(days).months(months))
+                    .ok()?;
+                Some(Point::Day(date))
+            }
+            Point::Minute(time) => {
+                let time = time
+                    .checked_add(Span::new().days(days).months(months))
+                    .ok()?;
+                Some(Point::Minute(time))
+            }
+        }
+    };
+    match value {
+        TimeValue::Point(of) => point(of).map(TimeValue::Point),
+        TimeValue::Range(from, to) => TimeValue::range(point(from)?, point(to)?).ok(),
+        TimeValue::Empty | TimeValue::Recurrence(_) => None,
+    }
 }

@@ -66,17 +66,27 @@ impl Val {
 
     /// First day.
     pub(super) fn first(&self) -> Date {
-        self.from.first().date()
+        self.from.days().0
     }
 
     /// Last day.
     pub(super) fn last(&self) -> Date {
-        self.to.last().date()
+        self.to.days().1
     }
 
     /// Whether it is one day or a part of one.
     pub(super) fn is_day(&self) -> bool {
         self.first() == self.last()
+    }
+
+    /// Whether both ends are days that time values reach.
+    pub(super) fn is_in_calendar(&self) -> bool {
+        let is_in = |point: Point| match point {
+            Point::Day(date) => (1..=9999).contains(&date.year()),
+            // Those were checked when they were made.
+            Point::Year(_) | Point::Month { .. } | Point::Minute(_) => true,
+        };
+        is_in(self.from) && is_in(self.to)
     }
 
     /// Days that it covers.
@@ -143,6 +153,11 @@ impl Val {
 
 /// `date` and `days` more.
 pub(super) fn plus_days(date: Date, days: i64) -> Option<Date> {
+    // Within a month nothing needs to be counted.
+    let day = i64::from(date.day()).saturating_add(days);
+    if let (1..=28, Ok(day), 1..=9999) = (day, i8::try_from(day), date.year()) {
+        return Date::new(date.year(), date.month(), day).ok();
+    }
     let date = date.checked_add(Span::new().try_days(days).ok()?).ok()?;
     (1..=9999).contains(&date.year()).then_some(date)
 }
@@ -177,7 +192,7 @@ pub(super) fn plus_workdays(mut date: Date, count: i64) -> Option<Date> {
 
 /// Days from `a` to `b`.
 pub(super) fn days_between(a: Date, b: Date) -> i64 {
-    a.until(b).map_or(0, |span| i64::from(span.get_days()))
+    a.duration_until(b).as_hours() / 24
 }
 
 /// 1 (Monday) to 7.

@@ -4,13 +4,14 @@
 //! rule is tried once for each way to fill its slots with known nodes, and no choice is ever taken back. The nodes
 //! that begin at one token are limited in number, and so is the work.
 
-use std::rc::Rc;
+use std::{ops::Range, rc::Rc};
 
 use super::{
-    actions::{self, Recur},
-    calendar,
-    names::{Class, Slot, Unit},
-    table::{Element, Makes, Table},
+    actions,
+    length::Length,
+    names::{Class, Slot},
+    recurring::Recur,
+    table::{Makes, Table},
     text::{Kind, Tokens},
     when::{Context, When},
 };
@@ -43,71 +44,6 @@ pub(super) enum Sem {
     Nothing,
 }
 
-/// A length of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Length {
-    pub(super) months: i64,
-    pub(super) days: i64,
-    pub(super) workdays: i64,
-    pub(super) minutes: i64,
-    /// Its finest unit.
-    pub(super) unit: Unit,
-    /// How many of that unit.
-    pub(super) count: i64,
-}
-
-impl Length {
-    /// `count` units; `None` when that is more than the calendar holds.
-    pub(super) fn new(count: i64, unit: Unit) -> Option<Self> {
-        if count.unsigned_abs() > 10_000_000 {
-            return None;
-        }
-        let mut out = Self {
-            months: 0,
-            days: 0,
-            workdays: 0,
-            minutes: 0,
-            unit,
-            count,
-        };
-        match unit {
-            Unit::Second => out.minutes = count / 60,
-            Unit::Minute => out.minutes = count,
-            Unit::Hour => out.minutes = count * 60,
-            Unit::Day => out.days = count,
-            Unit::Workday => out.workdays = count,
-            Unit::Weekend | Unit::Week | Unit::Workweek => out.days = count * 7,
-            Unit::Fortnight => out.days = count * 14,
-            Unit::Month => out.months = count,
-            Unit::Quarter => out.months = count * 3,
-            Unit::Half => out.months = count * 6,
-            Unit::Year => out.months = count * 12,
-            Unit::Decade => out.months = count * 120,
-            Unit::Century => out.months = count * 1200,
-        }
-        Some(out)
-    }
-
-    /// Both together.
-    pub(super) fn plus(&self, other: &Self) -> Self {
-        let finer = if other.unit < self.unit { other } else { self };
-        Self {
-            months: self.months + other.months,
-            days: self.days + other.days,
-            workdays: self.workdays + other.workdays,
-            minutes: self.minutes + other.minutes,
-            ..*finer
-        }
-    }
-
-    /// `date` and the length more, `sign` times.
-    pub(super) fn from(&self, date: jiff::civil::Date, sign: i64) -> Option<jiff::civil::Date> {
-        let date = calendar::plus_months(date, sign * self.months)?;
-        let date = calendar::plus_days(date, sign * self.days)?;
-        calendar::plus_workdays(date, sign * self.workdays)
-    }
-}
-
 /// A part of the text with what it means.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -124,7 +60,7 @@ pub(super) struct Chart<'a> {
     table: &'a Table,
     context: &'a Context,
     text: &'a str,
-    tokens: &'a Tokens,
+    tokens: &'a Tokens<'a>,
     words: &'a [u32],
     /// Nodes by the token that they begin with.
     pub(super) nodes: Vec<Vec<Node>>,
@@ -133,13 +69,45 @@ pub(super) struct Chart<'a> {
 /// A slot with what fills it.
 pub(super) type Filled = (Slot, Sem);
 
+/// A slot with the node that fills it: the token that the node begins with, and its place among the nodes there.
+type SlotAt = (Slot, usize, usize);
+
+/// A rule that fits.
+struct Match {
+    rule: u32,
+    /// The token behind it.
+    end: usize,
+    /// Its slots, in [`Matches::slots`].
+    slots: Range<usize>,
+}
+
+/// Rules that fit at one token, and room to find them in.
+#[derive(Default)]
+struct Matches {
+    found: Vec<Match>,
+    slots: Vec<SlotAt>,
+    /// Slots of the rules that are being tried.
+    path: Vec<SlotAt>,
+    /// Slots of the rule whose node is being made.
+    filled: Vec<Filled>,
+}
+
+impl Matches {
+    fn add(&mut self, rule: u32, end: usize) {
+        let from = self.slots.len();
+        self.slots.extend_from_slice(&self.path);
+        let slots = from..self.slots.len();
+        self.found.push(Match { rule, end, slots });
+    }
+}
+
 impl<'a> Chart<'a> {
     /// Reads all of `tokens`, whose word numbers are `words`.
     pub(super) fn read(
         table: &'a Table,
         context: &'a Context,
         text: &'a str,
-        tokens: &'a Tokens,
+        tokens: &'a Tokens<'a>,
         words: &'a [u32],
     ) -> Self {
         let mut chart = Self {
@@ -150,11 +118,16 @@ impl<'a> Chart<'a> {
             words,
             nodes: vec![Vec::new(); words.len()],
         };
-        let mut filled = Vec::with_capacity(8);
+        let mut matches = Matches::default();
         for start in (0..words.len()).rev() {
-            chart.begin(start, &mut filled);
+            chart.begin(start, &mut matches);
         }
         chart
+    }
+
+    /// The word numbers of all tokens.
+    pub(super) fn words(&self) -> &[u32] {
+        self.words
     }
 
     /// The word number of token `at`.
@@ -163,87 +136,86 @@ impl<'a> Chart<'a> {
     }
 
     /// Finds all nodes that begin with token `start`.
-    fn begin(&mut self, start: usize, filled: &mut Vec<Filled>) {
+    fn begin(&mut self, start: usize, matches: &mut Matches) {
         let word = self.words[start];
         let digits = self.tokens.tokens[start].kind == Kind::Digits;
         if word == 0 && !digits {
             return;
         }
         self.number(start);
-        if word != 0 {
-            for &rule in self.table.rules_of_word(word) {
-                self.apply(start, rule, start + 1, 1, filled);
-            }
+        if let Some(step) = self.table.tree.first_word(word) {
+            self.walk(step, start, start + 1, matches);
+            self.make_all(start, matches);
         }
         let mut next = 0;
         while next < self.nodes[start].len() && self.nodes[start].len() < NODES {
-            let class = self.nodes[start][next].class;
-            for &rule in self.table.rules_of_class(class) {
-                let Element::Slot(slot, only) = self.table.rules[rule as usize].elements[0] else {
-                    continue;
-                };
-                let node = &self.nodes[start][next];
-                if let Some(sem) = fits(slot, only, &node.sem) {
-                    let end = node.end;
-                    filled.push((slot, sem));
-                    self.apply(start, rule, end, 1, filled);
-                    filled.pop();
+            let Node { class, end, .. } = self.nodes[start][next];
+            for branch in self.table.tree.first_slots(class) {
+                if fits(branch.slot, branch.only, &self.nodes[start][next].sem) {
+                    matches.path.push((branch.slot, start, next));
+                    self.walk(branch.to, start, end, matches);
+                    matches.path.pop();
                 }
             }
+            self.make_all(start, matches);
             next += 1;
         }
     }
 
-    /// Tries the rest of a rule from its element `element` at token `at`.
-    fn apply(
-        &mut self,
-        start: usize,
-        rule: u32,
-        at: usize,
-        element: usize,
-        filled: &mut Vec<Filled>,
-    ) {
-        let table = self.table;
-        let of = &table.rules[rule as usize];
-        let Some(wanted) = of.elements.get(element) else {
-            self.make(start, at, rule, filled);
-            return;
-        };
-        if at >= self.words.len() || at - start > REACH {
+    /// Finds the rules that fit from a step at token `at`, behind what the path of `matches` holds.
+    fn walk(&self, step: u32, start: usize, at: usize, matches: &mut Matches) {
+        let step = self.table.tree.step(step);
+        for &rule in &step.rules {
+            matches.add(rule, at);
+        }
+        if step.is_end() || at >= self.words.len() || at - start > REACH {
             return;
         }
-        if of.glued[element] && self.tokens.tokens[at].blank {
-            return;
-        }
-        match *wanted {
-            Element::Word(word) => {
-                if self.words[at] == word {
-                    self.apply(start, rule, at + 1, element + 1, filled);
+        let blank = self.tokens.tokens[at].blank;
+        if self.words[at] != 0 {
+            for branch in step.word(self.words[at]) {
+                if !(branch.glued && blank) {
+                    self.walk(branch.to, start, at + 1, matches);
                 }
             }
-            Element::Slot(slot, only) => {
-                let class = slot.class();
-                for index in 0..self.nodes[at].len() {
-                    let node = &self.nodes[at][index];
-                    if node.class != class {
-                        continue;
-                    }
-                    if let Some(sem) = fits(slot, only, &node.sem) {
-                        let end = node.end;
-                        filled.push((slot, sem));
-                        self.apply(start, rule, end, element + 1, filled);
-                        filled.pop();
-                    }
+        }
+        for branch in &step.slots {
+            if branch.glued && blank {
+                continue;
+            }
+            for (index, node) in self.nodes[at].iter().enumerate() {
+                if node.class == branch.class && fits(branch.slot, branch.only, &node.sem) {
+                    matches.path.push((branch.slot, at, index));
+                    self.walk(branch.to, start, node.end, matches);
+                    matches.path.pop();
                 }
             }
         }
     }
 
+    /// Makes the nodes of all rules that fit, in the order of the table.
+    fn make_all(&mut self, start: usize, matches: &mut Matches) {
+        matches.found.sort_by_key(|of| of.rule);
+        for of in &matches.found {
+            self.make(
+                start,
+                of,
+                &matches.slots[of.slots.clone()],
+                &mut matches.filled,
+            );
+        }
+        matches.found.clear();
+        matches.slots.clear();
+    }
+
     /// Makes the node of a rule that fits.
-    fn make(&mut self, start: usize, end: usize, rule: u32, filled: &mut Vec<Filled>) {
-        let of = &self.table.rules[rule as usize];
-        let rank = u8::try_from(of.elements.len()).unwrap_or(u8::MAX);
-        let (class, sem) = match of.makes {
+    fn make(&mut self, start: usize, of: &Match, slots: &[SlotAt], filled: &mut Vec<Filled>) {
+        if self.nodes[start].len() >= NODES {
+            return;
+        }
+        let rule = &self.table.rules[of.rule as usize];
+        let (end, rank) = (of.end, rule.rank);
+        let (class, sem) = match rule.makes {
             Makes::Word(Class::Number, value) => (Class::Number, Sem::Number(value.into(), 0)),
             Makes::Word(class, value) => (class, Sem::Value(value)),
             Makes::Action(action) => {
@@ -251,8 +223,13 @@ impl<'a> Chart<'a> {
                 if self.nodes[start].iter().filter(same).count() > 4 * SAME {
                     return;
                 }
-                let kept = filled.len();
-                filled.extend(of.constants.iter().map(|&(slot, value)| {
+                filled.clear();
+                filled.extend(
+                    slots
+                        .iter()
+                        .map(|&(slot, at, index)| (slot, self.nodes[at][index].sem.clone())),
+                );
+                filled.extend(rule.constants.iter().map(|&(slot, value)| {
                     let sem = match slot.class() {
                         Class::Number => Sem::Number(value.into(), 0),
                         _ => Sem::Value(value),
@@ -262,9 +239,7 @@ impl<'a> Chart<'a> {
                 let first = self.tokens.tokens[start].range.start;
                 let last = self.tokens.tokens[end - 1].range.end;
                 let words = &self.text[first..last];
-                let made = actions::make(action, filled, self.table, self.context, words);
-                filled.truncate(kept);
-                match made {
+                match actions::make(action, filled, self.table, self.context, words) {
                     Some(made) => made,
                     None => return,
                 }
@@ -277,8 +252,7 @@ impl<'a> Chart<'a> {
             (count + 1, best.max(node.rank))
         });
         // One that is read more flatly than all others is kept in any case.
-        let full = count >= SAME && (rank <= best || count >= 2 * SAME);
-        if self.nodes[start].len() >= NODES || full {
+        if count >= SAME && (rank <= best || count >= 2 * SAME) {
             return;
         }
         self.nodes[start].push(Node {
@@ -313,6 +287,7 @@ impl<'a> Chart<'a> {
                 if end > start + 1 {
                     self.push_number(start, end, value, 0);
                 }
+                self.grouped(start, value);
             }
             return;
         }
@@ -405,6 +380,28 @@ impl<'a> Chart<'a> {
         }
     }
 
+    /// Digits in groups of three: "4,060" is one number, and no year.
+    fn grouped(&mut self, start: usize, first: i64) {
+        let (mut value, mut end) = (first, start + 1);
+        while value < 1_000_000 && end + 1 < self.words.len() {
+            let (mark, group) = (self.tokens.text(end), self.tokens.text(end + 1));
+            let [point, digits] = [&self.tokens.tokens[end], &self.tokens.tokens[end + 1]];
+            if !matches!(mark, "," | ".")
+                || group.len() != 3
+                || digits.kind != Kind::Digits
+                || point.blank
+                || digits.blank
+            {
+                break;
+            }
+            value = value * 1000 + group.parse::<i64>().unwrap_or(0);
+            end += 2;
+        }
+        if end > start + 1 {
+            self.push_number(start, end, value, 7);
+        }
+    }
+
     fn push_number(&mut self, start: usize, end: usize, value: i64, digits: u8) {
         self.nodes[start].push(Node {
             class: Class::Number,
@@ -425,9 +422,9 @@ fn place(value: i64) -> i64 {
     if value == 10 { 1 } else { place }
 }
 
-/// What fills the slot, when `sem` fits it.
-fn fits(slot: Slot, only: Option<i32>, sem: &Sem) -> Option<Sem> {
-    let fits = match *sem {
+/// Whether `sem` may fill the slot.
+fn fits(slot: Slot, only: Option<i32>, sem: &Sem) -> bool {
+    match *sem {
         Sem::Number(value, digits) => {
             let in_range = match slot {
                 Slot::N => true,
@@ -443,6 +440,5 @@ fn fits(slot: Slot, only: Option<i32>, sem: &Sem) -> Option<Sem> {
         }
         Sem::Value(value) => only.is_none_or(|only| only == value),
         _ => true,
-    };
-    fits.then(|| sem.clone())
+    }
 }

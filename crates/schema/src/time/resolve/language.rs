@@ -1,9 +1,11 @@
 //! The languages with tables, and which of them a text is in.
 
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
+
+use foldhash::fast::FixedState;
 
 use super::{
-    table::Table,
+    table::{self, Table},
     text::{self, Kind, Tokens},
 };
 
@@ -29,7 +31,7 @@ macro_rules! languages {
             }
 
             /// The text of its table.
-            fn written(self) -> &'static str {
+            pub(in crate::time) fn written(self) -> &'static str {
                 match self { $(Self::$variant => include_str!(concat!("../../../time/", $code, ".toml")),)* }
             }
         }
@@ -62,6 +64,20 @@ languages! {
     Portuguese "pt",
 }
 
+/// Common words with the languages that they are common in.
+static FUNCTION_WORDS: LazyLock<HashMap<String, Vec<Language>, FixedState>> = LazyLock::new(|| {
+    let mut out: HashMap<String, Vec<Language>, FixedState> = HashMap::default();
+    for &language in Language::ALL {
+        for word in table::function_words(language.written()).unwrap_or_default() {
+            let of = out.entry(word).or_default();
+            if !of.contains(&language) {
+                of.push(language);
+            }
+        }
+    }
+    out
+});
+
 impl Language {
     /// Its table, read once; `None` when the table is wrong, which a test rules out.
     pub(super) fn table(self) -> Option<&'static Table> {
@@ -70,8 +86,8 @@ impl Language {
 }
 
 /// The languages to read `text` in: the given one, and those whose script or common words are in it.
-pub(super) fn of_text(tokens: &Tokens, given: Option<Language>) -> Vec<Language> {
-    let mut counts = vec![0usize; Language::ALL.len()];
+pub(super) fn of_text(tokens: &Tokens<'_>, given: Option<Language>) -> Vec<Language> {
+    let mut counts = [0usize; Language::ALL.len()];
     let mut scripts = Scripts::default();
     for at in 0..tokens.tokens.len() {
         let word = tokens.text(at);
@@ -79,12 +95,8 @@ pub(super) fn of_text(tokens: &Tokens, given: Option<Language>) -> Vec<Language>
             Kind::Char => scripts.char(word.chars().next().unwrap_or(' ')),
             Kind::Word => {
                 scripts.word(word);
-                for (count, language) in counts.iter_mut().zip(Language::ALL) {
-                    if let Some(table) = language.table()
-                        && table.function_words.contains(word)
-                    {
-                        *count += 1;
-                    }
+                for &language in FUNCTION_WORDS.get(word).map_or(&[][..], Vec::as_slice) {
+                    counts[language as usize] += 1;
                 }
             }
             Kind::Digits | Kind::Mark => {}

@@ -8,29 +8,42 @@
 mod actions;
 mod calendar;
 mod chart;
+mod clock;
+mod compose;
+mod counted;
 mod holidays;
 mod language;
+mod length;
+mod lookup;
 mod names;
 mod pattern;
+mod portion;
+mod quantity;
+mod recurring;
+mod slots;
+mod spans;
 mod table;
+mod tense;
 mod text;
+mod tree;
 mod when;
+mod written;
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use jiff::civil::Date;
 
 pub use language::Language;
 
-pub use actions::Core as RecurrenceCore;
 use chart::{Chart, Node, Sem};
 use names::Class;
-use table::Direction;
+pub use recurring::Core as RecurrenceCore;
 pub use table::Table;
+use tense::{Direction, tense};
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};
 
-use super::value::{Point, Recurrence, TimeValue};
+use super::value::{FIRST, LAST, Point, Recurrence, TimeValue};
 use crate::moment::Moment;
 
 /// Half of the earth that seasons are told for.
@@ -79,7 +92,7 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
         return Vec::new();
     }
     let context = Context {
-        anchor: anchor.map(|moment| moment.local),
+        anchor: anchor.map(|moment| moment.local.clamp(FIRST, LAST)),
         south: options.hemisphere == Hemisphere::Southern,
     };
     let mut out: Vec<Found> = Vec::new();
@@ -116,7 +129,7 @@ impl Table {
     ) -> Vec<Found> {
         let tokens = text::tokenise(text);
         let context = Context {
-            anchor: anchor.map(|moment| moment.local),
+            anchor: anchor.map(|moment| moment.local.clamp(FIRST, LAST)),
             south: hemisphere == Hemisphere::Southern,
         };
         read(
@@ -130,23 +143,20 @@ impl Table {
 }
 
 /// Tokens as a language reads them: prefixes and compounds taken apart, with the numbers of the words.
-fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
-    let mut out = Tokens {
-        folded: tokens.folded.clone(),
-        tokens: Vec::with_capacity(tokens.tokens.len()),
-    };
+fn tokenised<'a>(tokens: &'a Tokens<'_>, table: &Table) -> (Tokens<'a>, Vec<u32>) {
+    let mut out = Cow::Borrowed(&tokens.tokens[..]);
     let mut words = Vec::with_capacity(tokens.tokens.len());
-    for token in &tokens.tokens {
+    for (place, token) in tokens.tokens.iter().enumerate() {
         let word = &tokens.folded[token.folded.clone()];
-        let number = table.word_number(word);
-        if number != 0 || token.kind != Kind::Word {
-            out.tokens.push(token.clone());
+        // The point behind a sentence is no word, so that no phrase goes on behind it.
+        let number = if text::ends_sentence(tokens, place) {
+            0
+        } else {
+            table.word_number(word)
+        };
+        let unknown = number == 0 && token.kind == Kind::Word;
+        let Some(cut) = unknown.then(|| cut(word, table)).flatten() else {
             words.push(number);
-            continue;
-        }
-        let Some(cut) = cut(word, table) else {
-            out.tokens.push(token.clone());
-            words.push(0);
             continue;
         };
         // Folding may change the length of a word; the cut then stands for the whole of it in the original.
@@ -160,12 +170,16 @@ fn tokenised(tokens: &Tokens, table: &Table) -> (Tokens, Vec<u32>) {
             tail.range.start = head.range.end;
         }
         tail.blank = false;
+        let at = words.len();
         words.push(table.word_number(&tokens.folded[head.folded.clone()]));
         words.push(table.word_number(&tokens.folded[tail.folded.clone()]));
-        out.tokens.push(head);
-        out.tokens.push(tail);
+        out.to_mut().splice(at..=at, [head, tail]);
     }
-    (out, words)
+    let tokens = Tokens {
+        folded: Cow::Borrowed(&tokens.folded),
+        tokens: out,
+    };
+    (tokens, words)
 }
 
 /// Where an unknown word falls into a prefix or a known word and a known word.
@@ -188,7 +202,7 @@ fn cut(word: &str, table: &Table) -> Option<usize> {
 /// All that one language finds.
 fn read(
     text: &str,
-    (tokens, words): (Tokens, Vec<u32>),
+    (tokens, words): (Tokens<'_>, Vec<u32>),
     table: &Table,
     context: &Context,
     language: Language,
@@ -236,7 +250,7 @@ fn read(
             if let Some(day) = named
                 && !found.candidates.is_empty()
                 && let Sem::When(when) = &node.sem
-                && (when.is_clock() || !when.is_sure(context))
+                && (when.is_clock() || when.is_day_of_month() || !when.is_sure(context))
             {
                 let near = Context {
                     anchor: Some(day.at(0, 0, 0, 0)),
@@ -255,6 +269,7 @@ fn read(
             }
             if let Some(TimeValue::Point(point) | TimeValue::Range(point, _)) =
                 found.candidates.first()
+                && node.class == Class::Date
                 && !matches!(point, Point::Year(_))
             {
                 named = Some(point.first().date());
@@ -278,7 +293,7 @@ fn read(
 fn carry(
     found: &mut Found,
     text: &str,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     words: &[u32],
     phrase: Range<usize>,
     table: &Table,
@@ -286,8 +301,8 @@ fn carry(
     first: bool,
 ) {
     let part = Tokens {
-        folded: tokens.folded.clone(),
-        tokens: tokens.tokens[phrase.clone()].to_vec(),
+        folded: Cow::Borrowed(&tokens.folded),
+        tokens: Cow::Borrowed(&tokens.tokens[phrase.clone()]),
     };
     let chart = Chart::read(table, near, text, &part, &words[phrase.clone()]);
     let node = chart.nodes[0]
@@ -311,6 +326,7 @@ fn carry(
         .map(|reading| reading.val.value())
         .filter(|value| !found.candidates.contains(value))
         .collect();
+    found.sure &= first || values.is_empty();
     let at = if first { 0 } else { found.candidates.len() };
     found.candidates.splice(at..at, values);
 }
@@ -320,20 +336,14 @@ fn best<'a>(
     chart: &'a Chart<'_>,
     at: usize,
     text: &str,
-    tokens: &Tokens,
+    tokens: &Tokens<'_>,
     table: &Table,
 ) -> Option<&'a Node> {
     let nodes = &chart.nodes[at];
     if nodes.is_empty() {
         return None;
     }
-    // Bare digits are a year only near our time, and nothing is a sum of money.
-    if tokens.tokens[at].kind == Kind::Digits {
-        let before = &text[..tokens.tokens[at].range.start];
-        if before.trim_end().ends_with(['$', '€', '£', '¥', '₩', '₹']) {
-            return None;
-        }
-    }
+    // Bare digits are a year only near our time.
     let bare = |node: &Node| {
         node.end == at + 1
             && tokens.tokens[at].kind == Kind::Digits
@@ -356,6 +366,9 @@ fn best<'a>(
         matches!(node.class, Class::Date | Class::Recurrence | Class::Other)
             && !bare(node)
             && !weak(node, at, text, tokens, table)
+            && (node.class == Class::Recurrence || !quantity::follows_sign(tokens, at))
+            && !quantity::is_cut(tokens, at..node.end)
+            && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
     // Of equals the first: what stands first in the table.
     nodes
@@ -373,7 +386,7 @@ fn best<'a>(
 }
 
 /// Whether the words of a node are no time by themselves.
-fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> bool {
+fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens<'_>, table: &Table) -> bool {
     let folded = tokens.tokens[at].folded.start..tokens.tokens[node.end - 1].folded.end;
     if !table.is_weak(&tokens.folded[folded]) {
         return false;
@@ -383,64 +396,6 @@ fn weak(node: &Node, at: usize, text: &str, tokens: &Tokens, table: &Table) -> b
     let first =
         before.is_empty() || before.ends_with(['.', '!', '?', ':', '\n', '"', '(', '-', '*', '>']);
     !tokens.tokens[at].capital || first
-}
-
-/// The tense that the words around a phrase show: the nearest sign of its sentence, one before it if two are as near.
-fn tense(table: &Table, tokens: &Tokens, words: &[u32], phrase: Range<usize>) -> Option<Direction> {
-    let ends_sentence = |at: usize| {
-        let text = tokens.text(at);
-        matches!(text, "!" | "?" | "。" | ";" | "।" | "؟")
-            || (text == "." && tokens.tokens.get(at + 1).is_none_or(|next| next.blank))
-    };
-    let sign = |at: usize| {
-        let of = &tokens.tokens[at];
-        match of.kind {
-            Kind::Word | Kind::Char => {
-                let row = if words[at] == 0 {
-                    None
-                } else {
-                    table.tense_row(words, at)
-                };
-                row.or_else(|| table.tense_of(words[at], tokens.text(at)))
-            }
-            _ => None,
-        }
-    };
-    let mut nearest: Option<(usize, Direction)> = None;
-    let mut weight = 0;
-    let before = if table.verb_last {
-        0..0
-    } else {
-        0..phrase.start
-    };
-    for at in before.rev() {
-        if ends_sentence(at) {
-            break;
-        }
-        weight += if tokens.text(at) == "," { 6 } else { 1 };
-        if weight > 40 {
-            break;
-        }
-        if let Some(direction) = sign(at) {
-            nearest = Some((weight, direction));
-            break;
-        }
-    }
-    weight = 0;
-    for at in phrase.end..words.len() {
-        if ends_sentence(at) {
-            break;
-        }
-        weight += if tokens.text(at) == "," { 6 } else { 1 };
-        if weight > 40 || nearest.is_some_and(|(best, _)| best <= weight) {
-            break;
-        }
-        if let Some(direction) = sign(at) {
-            nearest = Some((weight, direction));
-            break;
-        }
-    }
-    nearest.map(|(_, direction)| direction)
 }
 
 /// What a node says, with the tense deciding what it leaves open.
@@ -464,7 +419,14 @@ fn found(node: &Node, context: &Context, tense: Option<Direction>) -> Option<Fou
             let decided = readings.iter().any(|reading| Some(reading.side) == wanted);
             readings.sort_by_key(|reading| decided && Some(reading.side) != wanted);
             out.candidates = candidates(&readings);
-            out.sure = readings.len() == 1 || decided;
+            let only = matches!(
+                readings[..],
+                [Reading {
+                    side: Side::Sure,
+                    ..
+                }]
+            );
+            out.sure = only || decided;
         }
         Sem::Recur(recur) => {
             let value = Recurrence::new(&recur.words).map(TimeValue::Recurrence);

@@ -226,6 +226,8 @@ names! {
         Back = "back",
         /// `{length}` after now; after `{date}` when there is one.
         Forward = "forward",
+        /// Within `{length}` from now: the last day of it, then the week, month or year that holds that day.
+        Within = "within",
         /// The range of the last `{length}` or `{n} {unit}`, up to yesterday.
         LastSpan = "last_span",
         /// The range of the next `{length}` or `{n} {unit}`, from tomorrow.
@@ -260,6 +262,8 @@ names! {
         Century = "century",
         /// When that which has lasted `{length}` began.
         Began = "began",
+        /// `began` for what may also be a mere length ("for ten years", "ten weeks old"): a day or more, and not sure.
+        Lasted = "lasted",
         /// Now, to the minute.
         Now = "now",
         /// Seen, and too vague for a date ("recently"): the empty time.
@@ -269,6 +273,8 @@ names! {
         /// Something that comes again: each `{unit}`, `{weekday}`, `{part}`, `{month}`, `{season}`, `{holiday}`, with
         /// `{n}` or `{ordinal}` for the step ("every 2 weeks", "every third day"); several weekdays are all meant.
         Every = "every",
+        /// `every` for all weekdays from the first `{weekday}` to the last.
+        EveryBetween = "every_between",
         /// `every` with a step of two.
         EveryOther = "every_other",
         /// `every` for the `{ordinal}` `{weekday}` or `{d}` of each month.

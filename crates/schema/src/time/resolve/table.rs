@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 use super::{
@@ -9,7 +10,10 @@ use super::{
     holidays,
     names::{Action, Class, Part, Portion, Season, Slot, Unit},
     pattern::{self, Piece},
+    tense::{Direction, Signs},
     text::{self, Kind, tokenise},
+    tree::Tree,
+    written::{Lists, Recurring, Written},
 };
 
 /// Months in order, as `[months]` names them.
@@ -38,91 +42,6 @@ pub(super) const WEEKDAYS: [&str; 7] = [
     "sunday",
 ];
 
-/// Named lists of words.
-type Lists = BTreeMap<String, Vec<String>>;
-
-/// A table as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    /// Common words by which the language is known, lower case.
-    function_words: Vec<String>,
-    /// Words that are no time by themselves unless they have a capital letter.
-    #[serde(default)]
-    weak: Vec<String>,
-    /// Letters that are written on to the beginning of a word ("and", "in", "the" in Arabic).
-    #[serde(default)]
-    prefixes: Vec<String>,
-    /// Whether words are written together ("Freitagabend").
-    #[serde(default)]
-    compounds: bool,
-    /// Whether the verb stands behind the date, so that what stands before belongs to another clause.
-    #[serde(default)]
-    verb_last: bool,
-    /// Words that may stand between number words ("and", "-").
-    #[serde(default)]
-    joiners: Vec<String>,
-    /// Whether number words of one digit side by side are digits (二〇二四).
-    #[serde(default)]
-    spelled_digits: bool,
-    numbers: BTreeMap<String, i64>,
-    #[serde(default)]
-    multipliers: BTreeMap<String, i64>,
-    #[serde(default)]
-    ordinals: BTreeMap<String, i32>,
-    weekdays: Lists,
-    months: Lists,
-    units: Lists,
-    #[serde(default)]
-    seasons: Lists,
-    #[serde(default)]
-    parts: Lists,
-    #[serde(default)]
-    portions: Lists,
-    #[serde(default)]
-    relative: Lists,
-    #[serde(default)]
-    days: Lists,
-    #[serde(default)]
-    ampm: Lists,
-    #[serde(default)]
-    holidays: Lists,
-    #[serde(default)]
-    eras: Lists,
-    tense: Tense,
-    #[serde(default)]
-    recurrence: Recurring,
-    #[serde(default)]
-    sets: Lists,
-    rules: Lists,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Tense {
-    past: Vec<String>,
-    future: Vec<String>,
-    /// Words that look like a sign and are none.
-    #[serde(default)]
-    neutral: Vec<String>,
-}
-
-/// How recurrences are written out.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Recurring {
-    /// "every {}".
-    pub(super) every: String,
-    /// "every other {}".
-    pub(super) other: String,
-    /// "every {n} {}", where `{n}` is the step and `{}` the unit.
-    pub(super) step: String,
-    /// "every {n} {} of the month", where `{n}` is the ordinal as it was written.
-    pub(super) nth: String,
-    /// Between several weekdays: " and ".
-    pub(super) and: String,
-}
-
 /// A number word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberWord {
@@ -150,61 +69,36 @@ pub(super) enum Makes {
     Action(Action),
 }
 
-/// A flat rule.
+/// A flat rule; its elements stand in [`Table::tree`].
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// What must stand in a row; never empty.
-    pub(super) elements: Box<[Element]>,
-    /// Whether no blank may lie before the element.
-    pub(super) glued: Box<[bool]>,
+    /// How many elements must stand in a row; never 0.
+    pub(super) rank: u8,
     /// Slots that the rule fills by itself.
     pub(super) constants: Box<[(Slot, i32)]>,
     /// What comes of it.
     pub(super) makes: Makes,
 }
 
-/// Which direction a word of tense points in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// What was.
-    Past,
-    /// What will be.
-    Future,
-    /// No sign, although it looks like one.
-    Neutral,
-}
-
-/// Parts of words that show tense.
-#[derive(Debug, Default)]
-struct TenseParts {
-    ends: Vec<(String, Direction)>,
-    begins: Vec<(String, Direction)>,
-    holds: Vec<(String, Direction)>,
-}
-
 /// A language, ready to read with.
 #[derive(Debug)]
 pub struct Table {
-    words: HashMap<Box<str>, u32>,
+    words: HashMap<Box<str>, u32, FixedState>,
     /// Whether the word is one mark other than a comma, by its number.
     marks: Vec<bool>,
-    /// Rules whose first element is the word.
-    by_word: Vec<Vec<u32>>,
-    /// Rules whose first element is a slot of the class.
-    by_class: Vec<Vec<u32>>,
+    /// Elements of all rules.
+    pub(super) tree: Tree,
     pub(super) rules: Vec<Rule>,
-    numbers: HashMap<u32, NumberWord>,
-    ordinals: HashMap<u32, i32>,
+    numbers: HashMap<u32, NumberWord, FixedState>,
+    ordinals: HashMap<u32, i32, FixedState>,
     joiners: Vec<u32>,
     pub(super) spelled_digits: bool,
-    tense_words: HashMap<u32, Direction>,
-    tense_rows: Vec<(Vec<u32>, Direction)>,
-    tense_parts: TenseParts,
-    weak: Vec<String>,
+    pub(super) signs: Signs,
+    weak: HashSet<String>,
+    measures: Vec<Vec<u32>>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
-    pub(super) function_words: HashSet<String>,
     pub(super) recurring: Recurring,
     names: BTreeMap<(Class, i32), String>,
 }
@@ -217,23 +111,20 @@ impl Table {
     pub fn parse(text: &str) -> Result<Self, String> {
         let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut table = Self {
-            words: HashMap::new(),
+            words: HashMap::default(),
             marks: vec![false],
-            by_word: vec![Vec::new()],
-            by_class: vec![Vec::new(); Class::ALL.len()],
+            tree: Tree::default(),
             rules: Vec::new(),
-            numbers: HashMap::new(),
-            ordinals: HashMap::new(),
+            numbers: HashMap::default(),
+            ordinals: HashMap::default(),
             joiners: Vec::new(),
             spelled_digits: written.spelled_digits,
-            tense_words: HashMap::new(),
-            tense_rows: Vec::new(),
-            tense_parts: TenseParts::default(),
+            signs: Signs::default(),
             weak: written.weak.iter().map(|word| folded(word)).collect(),
+            measures: Vec::new(),
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
-            function_words: written.function_words.into_iter().collect(),
             recurring: written.recurrence,
             names: BTreeMap::new(),
         };
@@ -248,6 +139,10 @@ impl Table {
                 table.ordinals.insert(only, value);
             }
             table.word(word, Class::Ordinal, value)?;
+        }
+        for word in &written.measures {
+            let row = table.row(word)?;
+            table.measures.push(row);
         }
         for word in &written.joiners {
             let row = table.row(word)?;
@@ -329,16 +224,6 @@ impl Table {
         self.words.get(folded).copied().unwrap_or(0)
     }
 
-    /// Rules that begin with the word.
-    pub(super) fn rules_of_word(&self, word: u32) -> &[u32] {
-        &self.by_word[word as usize]
-    }
-
-    /// Rules that begin with a slot of the class.
-    pub(super) fn rules_of_class(&self, class: Class) -> &[u32] {
-        &self.by_class[class as usize]
-    }
-
     /// The number word with this number.
     pub(super) fn number_word(&self, word: u32) -> Option<NumberWord> {
         self.numbers.get(&word).copied()
@@ -356,34 +241,12 @@ impl Table {
 
     /// Whether `folded` is no time by itself.
     pub(super) fn is_weak(&self, folded: &str) -> bool {
-        self.weak.iter().any(|word| word == folded)
+        self.weak.contains(folded)
     }
 
-    /// The tense that a word of the table, or the form of any word, shows.
-    pub(super) fn tense_of(&self, word: u32, folded: &str) -> Option<Direction> {
-        if let Some(&direction) = self.tense_words.get(&word) {
-            return (direction != Direction::Neutral).then_some(direction);
-        }
-        let parts = &self.tense_parts;
-        let find = |list: &[(String, Direction)], fits: &dyn Fn(&str) -> bool| {
-            list.iter()
-                .find(|(part, _)| part.len() < folded.len() && fits(part))
-                .map(|(_, direction)| *direction)
-        };
-        find(&parts.ends, &|part| folded.ends_with(part))
-            .or_else(|| find(&parts.begins, &|part| folded.starts_with(part)))
-            .or_else(|| find(&parts.holds, &|part| folded.contains(part)))
-    }
-
-    /// The tense of a sign of several tokens that covers token `at`.
-    pub(super) fn tense_row(&self, words: &[u32], at: usize) -> Option<Direction> {
-        let covers = |(row, _): &&(Vec<u32>, Direction)| {
-            (0..row.len()).any(|back| at >= back && words[at - back..].starts_with(row))
-        };
-        self.tense_rows
-            .iter()
-            .find(covers)
-            .map(|(_, direction)| *direction)
+    /// Whether the words begin with a measure.
+    pub(super) fn is_measure(&self, words: &[u32]) -> bool {
+        self.measures.iter().any(|row| words.starts_with(row))
     }
 
     /// What a value is called: the first word of its list, as it is written there.
@@ -448,8 +311,7 @@ impl Table {
         if let Some(&number) = self.words.get(folded) {
             return number;
         }
-        let number = self.by_word.len() as u32;
-        self.by_word.push(Vec::new());
+        let number = self.marks.len() as u32;
         let mark = tokenise(folded)
             .tokens
             .iter()
@@ -462,17 +324,11 @@ impl Table {
     fn tense(&mut self, signs: &[String], direction: Direction) -> Result<(), String> {
         for sign in signs {
             let bare = sign.trim_matches('*');
-            let part = (folded(bare), direction);
-            match (sign.starts_with('*'), sign.ends_with('*')) {
-                (true, true) => self.tense_parts.holds.push(part),
-                (true, false) => self.tense_parts.ends.push(part),
-                (false, true) => self.tense_parts.begins.push(part),
-                (false, false) => match self.row(sign)? {
-                    row if row.len() == 1 => {
-                        self.tense_words.insert(row[0], direction);
-                    }
-                    row => self.tense_rows.push((row, direction)),
-                },
+            if bare.len() < sign.len() {
+                self.signs.add_part(sign, folded(bare), direction);
+            } else {
+                let row = self.row(sign)?;
+                self.signs.add_words(row, direction);
             }
         }
         Ok(())
@@ -532,17 +388,24 @@ impl Table {
         makes: Makes,
     ) {
         let number = self.rules.len() as u32;
-        match elements[0] {
-            Element::Word(word) => self.by_word[word as usize].push(number),
-            Element::Slot(slot, _) => self.by_class[slot.class() as usize].push(number),
-        }
+        self.tree.insert(&elements, &glued, number);
         self.rules.push(Rule {
-            elements: elements.into(),
-            glued: glued.into(),
+            rank: u8::try_from(elements.len()).unwrap_or(u8::MAX),
             constants: constants.into(),
             makes,
         });
     }
+}
+
+/// The `function_words` of the text of a table; `None` when it is wrong.
+pub(super) fn function_words(text: &str) -> Option<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Part {
+        function_words: Vec<String>,
+    }
+    toml::from_str(text)
+        .ok()
+        .map(|part: Part| part.function_words)
 }
 
 fn token_blank(text: &str, start: usize) -> bool {
@@ -560,5 +423,5 @@ fn hangul_within(text: &str) -> Vec<bool> {
 
 /// `word` as tokens are folded.
 fn folded(word: &str) -> String {
-    tokenise(word).folded
+    tokenise(word).folded.into_owned()
 }

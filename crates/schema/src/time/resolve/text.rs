@@ -1,6 +1,6 @@
 //! Text as tokens: case and width folded, digits as numbers, byte ranges into the original kept.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 /// One token of a text.
 #[derive(Clone, Debug)]
@@ -31,15 +31,15 @@ pub(super) enum Kind {
 }
 
 /// A tokenised text.
-#[derive(Debug, Default)]
-pub(super) struct Tokens {
+#[derive(Debug)]
+pub(super) struct Tokens<'a> {
     /// Folded text of all tokens, end to end.
-    pub(super) folded: String,
+    pub(super) folded: Cow<'a, str>,
     /// The tokens in order.
-    pub(super) tokens: Vec<Token>,
+    pub(super) tokens: Cow<'a, [Token]>,
 }
 
-impl Tokens {
+impl Tokens<'_> {
     /// Folded text of token `at`.
     pub(super) fn text(&self, at: usize) -> &str {
         &self.folded[self.tokens[at].folded.clone()]
@@ -59,8 +59,34 @@ pub(super) fn is_hangul(c: char) -> bool {
     matches!(c, '\u{ac00}'..='\u{d7a3}')
 }
 
+/// Whether token `at` is the point behind a sentence, not behind an abbreviation ("Oct. 5") or a number ("3. Juni").
+pub(super) fn ends_sentence(tokens: &Tokens, at: usize) -> bool {
+    let is_point = tokens.text(at) == "." && at > 0;
+    let Some(next) = tokens
+        .tokens
+        .get(at + 1)
+        .filter(|next| is_point && next.blank)
+    else {
+        return false;
+    };
+    let before = tokens.text(at - 1);
+    match tokens.tokens[at - 1].kind {
+        Kind::Digits => before.len() > 2 && next.kind != Kind::Digits,
+        // Hindi ends its sentences with another mark.
+        Kind::Word if before.starts_with(|c| matches!(c, '\u{900}'..='\u{97f}')) => false,
+        Kind::Word => match before.chars().count() {
+            0..=3 => false,
+            4 => next.capital && next.kind == Kind::Word,
+            _ => true,
+        },
+        Kind::Char | Kind::Mark => true,
+    }
+}
+
 fn kind_of(c: char) -> Option<Kind> {
-    if c.is_ascii_digit() {
+    if c.is_ascii_alphabetic() {
+        Some(Kind::Word)
+    } else if c.is_ascii_digit() {
         Some(Kind::Digits)
     } else if c.is_whitespace() || matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}') {
         None
@@ -81,6 +107,9 @@ fn kind_of(c: char) -> Option<Kind> {
 /// `c` in one width, with ASCII digits and plain quotes and dashes; `None` for what is left out (Arabic vowel signs, the
 /// dot below Hindi letters).
 fn fold(c: char) -> Option<char> {
+    if c.is_ascii() && c != '`' {
+        return Some(c);
+    }
     let digit = |zero: u32| char::from_digit(c as u32 - zero, 10);
     match c {
         '\u{ff10}'..='\u{ff19}' => digit(0xff10),
@@ -114,18 +143,16 @@ fn fold(c: char) -> Option<char> {
 }
 
 /// Tokens of `text`.
-pub(super) fn tokenise(text: &str) -> Tokens {
-    let mut out = Tokens {
-        folded: String::with_capacity(text.len()),
-        tokens: Vec::with_capacity(text.len() / 4 + 1),
-    };
+pub(super) fn tokenise(text: &str) -> Tokens<'static> {
+    let mut folded = String::with_capacity(text.len());
+    let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 4 + 1);
     let mut blank = true;
     // Whether the last token may still grow, and into what.
     let mut open: Option<Kind> = None;
     for (at, original) in text.char_indices() {
         let end = at + original.len_utf8();
         let Some(c) = fold(original) else {
-            if let Some(last) = out.tokens.last_mut().filter(|_| open.is_some()) {
+            if let Some(last) = tokens.last_mut().filter(|_| open.is_some()) {
                 last.range.end = end;
             }
             continue;
@@ -135,21 +162,21 @@ pub(super) fn tokenise(text: &str) -> Tokens {
             open = None;
             continue;
         };
-        let start = out.folded.len();
+        let start = folded.len();
         if c.is_ascii() {
-            out.folded.push(c.to_ascii_lowercase());
+            folded.push(c.to_ascii_lowercase());
         } else {
-            out.folded.extend(c.to_lowercase());
+            folded.extend(c.to_lowercase());
         }
         let grows = open == Some(kind) && matches!(kind, Kind::Word | Kind::Digits);
-        match out.tokens.last_mut() {
+        match tokens.last_mut() {
             Some(last) if grows => {
                 last.range.end = end;
-                last.folded.end = out.folded.len();
+                last.folded.end = folded.len();
             }
-            _ => out.tokens.push(Token {
+            _ => tokens.push(Token {
                 range: at..end,
-                folded: start..out.folded.len(),
+                folded: start..folded.len(),
                 kind,
                 blank,
                 capital: original.is_uppercase(),
@@ -158,7 +185,10 @@ pub(super) fn tokenise(text: &str) -> Tokens {
         open = Some(kind);
         blank = false;
     }
-    out
+    Tokens {
+        folded: folded.into(),
+        tokens: tokens.into(),
+    }
 }
 
 #[cfg(test)]
