@@ -29,11 +29,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     for done in 1..=count {
         source.next(most, &mut bytes);
         let case = time_fuzz::case(&bytes);
-        let since = Instant::now();
-        found += case.check().len();
-        // The first texts wait for the tables.
-        if since.elapsed() > slowest.0 && done > 1000 {
-            slowest = (since.elapsed(), format!("{case:?}"));
+        let mut took = timed(|| found += case.check().len());
+        // Not what else the machine did, and not the tables that the first texts wait for.
+        for _ in 0..3 {
+            if took <= slowest.0 {
+                break;
+            }
+            took = took.min(timed(|| drop(case.check())));
+        }
+        if took > slowest.0 {
+            slowest = (took, format!("{case:?}"));
         }
         if done % 1_000_000 == 0 || done == count {
             println!(
@@ -45,4 +50,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begun = Instant::now();
+    work();
+    begun.elapsed()
 }
