@@ -360,17 +360,18 @@ const SPEECH: [Speech; 10] = [
     },
 ];
 
-/// The table of a language as it is written.
-fn table(code: &str) -> toml::Table {
+/// First words of the lists of a section of a table.
+fn first_words(code: &str, section: &str) -> Vec<(String, String)> {
     let file = format!("{}/time/{code}.toml", env!("CARGO_MANIFEST_DIR"));
-    std::fs::read_to_string(file).unwrap().parse().unwrap()
-}
-
-/// First words of the lists of a section.
-fn first_words(table: &toml::Table, section: &str) -> Vec<(String, String)> {
-    let lists = table[section].as_table().unwrap().iter();
-    lists
-        .map(|(name, words)| (name.clone(), words[0].as_str().unwrap().to_owned()))
+    let table: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
+    let word = |(name, words): (&String, &toml::Value)| {
+        (name.clone(), words[0].as_str().unwrap().to_owned())
+    };
+    table[section]
+        .as_table()
+        .unwrap()
+        .iter()
+        .map(word)
         .collect()
 }
 
@@ -400,12 +401,11 @@ fn a_sentence_with_its_date_written_out_says_the_same() {
         range.start + i64::from(number) % (range.end - range.start)
     };
     for speech in &SPEECH {
-        let table = table(speech.code);
         let options = Options {
             language: Language::from_code(speech.code),
             ..Options::default()
         };
-        let names = first_words(&table, "months");
+        let names = first_words(speech.code, "months");
         let months: Vec<String> = [
             "january",
             "february",
@@ -430,7 +430,7 @@ fn a_sentence_with_its_date_written_out_says_the_same() {
                 .clone()
         })
         .collect();
-        let days = first_words(&table, "days");
+        let days = first_words(speech.code, "days");
         for _ in 0..300 {
             let date = Date::constant(2000, 1, 1)
                 .checked_add(jiff::Span::new().days(random(0..12_000)))

@@ -200,11 +200,13 @@ impl When {
             );
         }
         match (self.month, self.day) {
-            (Some(month), Some(day)) => from_list(
-                &mut (year - 8..=year + 8)
-                    .filter_map(|year| Date::new(year, month, day).ok())
-                    .map(Val::day),
-            ),
+            (Some(month), Some(day)) => {
+                // Eight years may lie between two leap days.
+                let reach = if (month, day) == (2, 29) { 8 } else { 1 };
+                let years = year - reach..=year + reach;
+                let days = years.filter_map(|year| Date::new(year, month, day).ok());
+                from_list(&mut days.map(Val::day))
+            }
             (Some(month), None) => {
                 let months = (year - 2..=year + 2).filter_map(|year| Val::month(year, month));
                 from_list(&mut months.filter_map(|of| self.on_weekday(of)))
@@ -214,7 +216,7 @@ impl When {
                 let this = Point::month(year, today.month()).ok();
                 let months = (-reach..=reach).filter_map(|step| this?.shift(step));
                 let days = months.filter_map(|month| {
-                    let first = month.first().date();
+                    let first = month.days().0;
                     let date = Date::new(first.year(), first.month(), day).ok()?;
                     let fits = self.weekday.is_none_or(|of| calendar::weekday(date) == of);
                     fits.then_some(Val::day(date))

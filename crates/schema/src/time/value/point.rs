@@ -96,22 +96,17 @@ impl Point {
     /// First and last instant, the last to the microsecond.
     pub fn span(&self) -> (DateTime, DateTime) {
         let (first, last) = match *self {
-            Self::Year(year) => {
-                let year = in_calendar(year);
-                (first_of(year, 1), last_of(year, 12))
-            }
-            Self::Month { year, month } => {
-                let (year, month) = (in_calendar(year), month.clamp(1, 12));
-                (first_of(year, month), last_of(year, month))
-            }
-            Self::Day(date) => (
-                date.to_datetime(Time::midnight()),
-                date.to_datetime(LAST_OF_DAY),
-            ),
             Self::Minute(time) => {
                 let first = whole_minute(time);
                 let rest = 59.seconds().microseconds(999_999);
                 (first, first.saturating_add(rest))
+            }
+            Self::Year(_) | Self::Month { .. } | Self::Day(_) => {
+                let (first, last) = self.days();
+                (
+                    first.to_datetime(Time::midnight()),
+                    last.to_datetime(LAST_OF_DAY),
+                )
             }
         };
         (first.clamp(FIRST, LAST), last.clamp(FIRST, LAST))
@@ -119,16 +114,19 @@ impl Point {
 
     /// First and last day, as [`Self::span`] has them.
     pub(in crate::time) fn days(&self) -> (Date, Date) {
-        let (first, last) = match *self {
-            Self::Day(date) => (date, date),
-            Self::Minute(time) => (time.date(), time.date()),
-            Self::Year(_) | Self::Month { .. } => {
-                let (first, last) = self.span();
-                (first.date(), last.date())
-            }
-        };
         let within = |date: Date| date.clamp(FIRST.date(), LAST.date());
-        (within(first), within(last))
+        match *self {
+            Self::Day(date) => (within(date), within(date)),
+            Self::Minute(time) => (within(time.date()), within(time.date())),
+            Self::Year(year) => {
+                let year = in_calendar(year);
+                (first_day(year, 1), first_day(year, 12).last_of_month())
+            }
+            Self::Month { year, month } => {
+                let first = first_day(in_calendar(year), month.clamp(1, 12));
+                (first, first.last_of_month())
+            }
+        }
     }
 
     /// First instant.
@@ -202,17 +200,8 @@ fn in_calendar(year: i16) -> i16 {
     year.clamp(*YEARS.start(), *YEARS.end())
 }
 
-fn first_of(year: i16, month: i8) -> DateTime {
-    Date::new(year, month, 1)
-        .unwrap_or(FIRST.date())
-        .to_datetime(Time::midnight())
-}
-
-fn last_of(year: i16, month: i8) -> DateTime {
-    first_of(year, month)
-        .date()
-        .last_of_month()
-        .to_datetime(LAST_OF_DAY)
+fn first_day(year: i16, month: i8) -> Date {
+    Date::new(year, month, 1).unwrap_or(FIRST.date())
 }
 
 fn whole_minute(time: DateTime) -> DateTime {
