@@ -171,7 +171,7 @@ fn right_times_are_left_alone() {
 
 #[test]
 fn wrong_times_are_repaired_or_flagged() {
-    // A third of the conversations, for time: all of them give the same shares within a few tenths.
+    // A third of the conversations, to take less time.
     let scenarios: Vec<_> = time_data::scenarios("").into_iter().step_by(3).collect();
     let windows: Vec<_> = scenarios.iter().map(whole).collect();
     let (mut all, mut passed, mut right, mut repaired, mut named, mut restored) =

@@ -10,8 +10,10 @@ use jiff::{
 };
 use mem_schema::clean::Mode;
 use mem_schema::moment::Moment;
+use mem_schema::time::evidence::{Evidence, Said};
 use mem_schema::time::limit::{TimeLimit, TimeLimits, TimeSource};
 use mem_schema::time::resolve::{Language, Options, resolve};
+use mem_schema::time::rewrite::rewrite;
 use mem_schema::time::value::{Point, TimeValue, is_normal};
 use mem_schema::time::zone::Zone;
 use proptest::prelude::*;
@@ -480,6 +482,41 @@ fn no_words_of_tables_panic() {
     for _ in 0..200_000 {
         source.next(12, &mut bytes);
         time_fuzz::case(&bytes).check();
+    }
+}
+
+/// What words say is allowed, and any of it can be written in its place or not at all.
+#[test]
+fn no_words_of_tables_panic_as_evidence() {
+    let mut source = time_fuzz::Bytes(3);
+    let mut bytes = Vec::new();
+    for _ in 0..1000 {
+        source.next(24, &mut bytes);
+        let case = time_fuzz::case(&bytes);
+        let said = Said::read(&case.text, case.anchor, &case.options);
+        let values: Vec<_> = said
+            .found
+            .iter()
+            .flat_map(|of| of.candidates.clone())
+            .collect();
+        let evidence = Evidence::of(&[said], &case.options);
+        for old in values {
+            assert_eq!(
+                evidence.origin(&old).is_none(),
+                old.is_empty(),
+                "{} {old}",
+                case.text
+            );
+            for allowed in evidence.allowed().iter().take(20) {
+                rewrite(
+                    &case.text,
+                    &old,
+                    &allowed.value,
+                    case.anchor.as_ref(),
+                    &case.options,
+                );
+            }
+        }
     }
 }
 

@@ -42,7 +42,7 @@ pub enum Origin {
     /// One end of a range; two places together: from one day to another, the hour of one on the day of another, "the
     /// 8th" in the month of another.
     Joined,
-    /// The day, month or year that holds one of the others.
+    /// The day, week, weekend, month or year that holds one of the others.
     Coarser,
 }
 

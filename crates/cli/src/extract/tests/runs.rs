@@ -96,6 +96,33 @@ fn lines_that_are_lost_count() {
     assert!(summary.to_string().contains(said), "{summary}");
 }
 
+/// One time agrees, one is put right, one is flagged; the record without a time is not counted.
+#[test]
+fn times_are_checked_and_counted() {
+    let place = Place::new();
+    let line = "[2024-03-14 10:00] Mina: We moved last Saturday.\n";
+    fs::write(place.path("move.txt"), line).unwrap();
+    let answer = |_, _: &Request<'_>| {
+        let memory = |content: &str, time: &str| {
+            format!(r#"{{"source_id":1,"content":"{content}","dimension":{{"time":"{time}"}}}}"#)
+        };
+        let all = [
+            memory("Mina moved on 10 March 2024.", "2024-03-10"),
+            memory("The flat is new.", "2024-03-09"),
+            memory("Her sister was born in May.", "1999-05"),
+            memory("There is a garden.", ""),
+        ];
+        let text = format!(r#"{{"memories":[{}]}}"#, all.join(","));
+        Some(Ok(reply(&text, Finish::End)))
+    };
+    let (summary, stdout) = place.run("move.txt", &Fake::answering(&answer)).unwrap();
+    let counts = "4 records, 3 with a time: 1 agreed, 1 repaired, 1 unverified\n";
+    assert!(summary.to_string().contains(counts), "{summary}");
+    let repaired = r#""content":"Mina moved on 9 March 2024.","dimension":{"memory_type":"","time":"2024-03-09""#;
+    assert!(stdout.contains(repaired), "{stdout}");
+    assert_eq!(stdout.matches(r#""time_checked":"agreed""#).count(), 2);
+}
+
 /// Standard output that counts its lines.
 struct Lines(std::rc::Rc<Cell<usize>>);
 
