@@ -181,7 +181,9 @@ impl Model {
             .collect::<error::Result<_>>()?;
         let norm = weights.vector("model.norm.weight", c.hidden_size)?;
         let (device, dtype) = weights.activations();
-        let short_cache = weights.compute() != Compute::F32 && lanes::has_pairs();
+        let short_cache = weights.compute() != Compute::F32
+            && lanes::has_pairs()
+            && std::env::var_os("KV32").is_none();
         Ok(Self {
             composed: !device.is_cpu(),
             embedding,

@@ -246,10 +246,21 @@ fn source_message<'w>(
     Ok(message)
 }
 
-fn record(memory: Memory, source: &Message, window: &Window, position: usize) -> Record {
+fn record(mut memory: Memory, source: &Message, window: &Window, position: usize) -> Record {
     let is_evidence = |message: &&Message| {
         message.number == source.number || memory.evidence.contains(&message.number)
     };
+    if crate::time::words::wanted() {
+        let mut turns: Vec<_> = window
+            .messages
+            .iter()
+            .filter(is_evidence)
+            .filter(|message| message.number != source.number)
+            .map(|message| (message.text.as_str(), message.time))
+            .collect();
+        turns.push((source.text.as_str(), source.time));
+        memory.dimension.time = crate::time::words::to_value(&memory.dimension.time, &turns);
+    }
     let evidence = window.messages.iter().filter(is_evidence);
     Record {
         version: RECORD_VERSION,

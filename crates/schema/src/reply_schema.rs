@@ -34,7 +34,7 @@ pub fn reply_schema(window: &Window) -> Value {
     let extractable = numbers(window.extract_start());
     let dimension = object(json!({
         "memory_type": {"enum": MEMORY_TYPES},
-        "time": {"type": "string", "pattern": value::pattern()},
+        "time": if crate::time::words::wanted() { text(0, 60) } else { json!({"type": "string", "pattern": value::pattern()}) },
         "location": text(0, LOCATION_CHARS),
         "reason": text(0, MOTIVE_CHARS),
         "purpose": text(0, MOTIVE_CHARS),

@@ -50,7 +50,7 @@ pub fn target_reply(scenario: &Scenario, window: &Window) -> TargetReply {
             source_id,
             evidence,
             content: &label.content,
-            dimension: &label.dimension,
+            dimension: dimension(scenario, label),
         });
     }
     TargetReply {
@@ -81,5 +81,21 @@ struct Memory<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     evidence: Vec<usize>,
     content: &'a str,
-    dimension: &'a Dimension,
+    dimension: Dimension,
+}
+
+fn dimension(scenario: &Scenario, label: &Label) -> Dimension {
+    let mut dimension = label.dimension.clone();
+    if crate::time::words::wanted() {
+        let turns: Vec<_> = scenario
+            .transcript
+            .sessions
+            .iter()
+            .flat_map(|session| session.turns.iter().map(move |turn| (turn, session.start)))
+            .filter(|(turn, _)| turn.id == label.source_turn || label.evidence.contains(&turn.id))
+            .map(|(turn, start)| (turn.text.as_str(), start))
+            .collect();
+        dimension.time = crate::time::words::to_words(&dimension.time, &turns);
+    }
+    dimension
 }

@@ -6,4 +6,5 @@
 pub mod limit;
 pub mod resolve;
 pub mod value;
+pub mod words;
 pub mod zone;
