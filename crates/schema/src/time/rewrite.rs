@@ -189,9 +189,11 @@ fn renamed(words: &str, lists: &[Vec<String>], from: usize, to: usize) -> String
 /// Where `name` stands in `words`, in upper or lower case.
 fn position(words: &str, name: &str) -> Option<Range<usize>> {
     let (folded, name) = (words.to_lowercase(), name.to_lowercase());
+    let at = folded.find(&name)?;
+    let range = at..at + name.len();
     // Case may change lengths; then there is no telling where it stands.
-    let at = folded.find(&name).filter(|_| folded.len() == words.len())?;
-    Some(at..at + name.len())
+    let same = words.get(range.clone())?.to_lowercase() == name;
+    same.then_some(range)
 }
 
 /// Where the numbers in digits stand.
