@@ -3,7 +3,7 @@
 # and lets it extract records from a conversation. Run again, it does only what is missing; interrupted, it
 # goes on where it stopped.
 # usage: scripts/quickstart.sh [TRANSCRIPT…]    (else a sample conversation)
-# Needs a Rust toolchain, a C compiler, python3 with pip and 6 GB of memory. Under 25 minutes on 2 cores.
+# Needs a Rust toolchain, a C compiler, python3 with pip and 4 GB of memory. Under 25 minutes on 2 cores.
 set -euo pipefail
 [[ ${1:-} != -h && ${1:-} != --help ]] || { sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
 
