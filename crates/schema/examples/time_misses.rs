@@ -12,6 +12,7 @@ use mem_schema::{
     moment::Moment,
     time::resolve::{Hemisphere, Table},
 };
+use time_data::percent;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -78,8 +79,4 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn show(found: &mem_schema::time::resolve::Found) -> Vec<String> {
     found.candidates.iter().map(ToString::to_string).collect()
-}
-
-fn percent(part: usize, whole: usize) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
 }

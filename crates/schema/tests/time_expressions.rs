@@ -6,8 +6,9 @@ mod time_data;
 
 use mem_schema::{
     moment::Moment,
-    time::resolve::{Found, Language, Options, resolve},
+    time::resolve::{Options, resolve},
 };
+use time_data::{percent, read};
 
 /// Languages with the share of labelled times that words of time alone give, in per cent: what is reached, so that it
 /// does not get worse. Most that are missed were said in another session, or are the session's own day without a word.
@@ -23,18 +24,6 @@ const BARS: &[(&str, f64)] = &[
     ("fr", 87.0),
     ("pt", 71.0),
 ];
-
-fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
-    let options = Options {
-        language: Language::from_code(code),
-        ..Options::default()
-    };
-    move |text, at| resolve(text, Some(at), &options)
-}
-
-fn percent(part: usize, whole: usize) -> f64 {
-    100.0 * part as f64 / whole as f64
-}
 
 fn candidates(text: &str, at: &str) -> Vec<Vec<String>> {
     let at: Moment = at.parse().unwrap();

@@ -2,13 +2,8 @@
 
 mod time_data;
 
-use mem_schema::{
-    moment::Moment,
-    time::{
-        resolve::{Found, Language, Options, resolve},
-        value::TimeValue,
-    },
-};
+use mem_schema::time::value::TimeValue;
+use time_data::{percent, read};
 
 /// Languages with the share of sentences that must be right by the data where `LABELLING.md` does not disagree, and the
 /// share by the data alone that is reached, so that it does not get worse; in per cent.
@@ -25,18 +20,6 @@ const BARS: &[(&str, f64, f64)] = &[
     ("pt", 88.0, 79.0),
 ];
 const BAR_OF_ALL: f64 = 91.0;
-
-fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
-    let options = Options {
-        language: Language::from_code(code),
-        ..Options::default()
-    };
-    move |text, at| resolve(text, Some(at), &options)
-}
-
-fn percent(part: usize, whole: usize) -> f64 {
-    100.0 * part as f64 / whole as f64
-}
 
 #[test]
 fn sentences_with_dates_are_resolved() {

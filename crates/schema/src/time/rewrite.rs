@@ -10,7 +10,7 @@ use jiff::civil::Date;
 use serde::Deserialize;
 
 use super::{
-    resolve::{Found, Language, Options, resolve},
+    resolve::{Found, Language, MONTHS, Options, WEEKDAYS, resolve},
     value::{Point, TimeValue},
 };
 use crate::moment::Moment;
@@ -249,30 +249,6 @@ struct Names {
 impl Names {
     /// `None` when the table of the language is wrong, which a test of the tables rules out.
     fn of(language: Language) -> Option<Self> {
-        const MONTHS: [&str; 12] = [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ];
-        const WEEKDAYS: [&str; 7] = [
-            "monday",
-            "tuesday",
-            "wednesday",
-            "thursday",
-            "friday",
-            "saturday",
-            "sunday",
-        ];
-
         #[derive(Deserialize)]
         struct Lists {
             months: BTreeMap<String, Vec<String>>,

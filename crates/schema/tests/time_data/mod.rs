@@ -15,7 +15,7 @@ use mem_schema::{
     scenario::Scenario,
     time::{
         evidence::{Evidence, Origin, Said},
-        resolve::{Found, Language, Options},
+        resolve::{Found, Language, Options, resolve},
         value::{Point, TimeValue},
     },
 };
@@ -23,6 +23,19 @@ use serde::Deserialize;
 
 /// Reads a text spoken at a time.
 pub type Resolve<'a> = &'a dyn Fn(&str, &Moment) -> Vec<Found>;
+
+/// Reads in the language of a code.
+pub fn read(code: &str) -> impl Fn(&str, &Moment) -> Vec<Found> {
+    let options = Options {
+        language: Language::from_code(code),
+        ..Options::default()
+    };
+    move |text, at| resolve(text, Some(at), &options)
+}
+
+pub fn percent(part: usize, whole: usize) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
 
 /// A sentence of `tests/dates/<language>.jsonl`.
 #[derive(Deserialize)]

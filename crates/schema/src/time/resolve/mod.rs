@@ -39,6 +39,7 @@ use chart::{Chart, Node, Sem};
 use names::Class;
 pub use recurring::Core as RecurrenceCore;
 pub use table::Table;
+pub(in crate::time) use table::{MONTHS, WEEKDAYS};
 use tense::{Direction, tense};
 use text::{Kind, Tokens};
 use when::{Context, Reading, Side};

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Months in order, as `[months]` names them.
-pub(super) const MONTHS: [&str; 12] = [
+pub(in crate::time) const MONTHS: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -32,7 +32,7 @@ pub(super) const MONTHS: [&str; 12] = [
     "december",
 ];
 /// Weekdays in order from Monday, as `[weekdays]` names them.
-pub(super) const WEEKDAYS: [&str; 7] = [
+pub(in crate::time) const WEEKDAYS: [&str; 7] = [
     "monday",
     "tuesday",
     "wednesday",
