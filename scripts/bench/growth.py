@@ -28,9 +28,9 @@ def main(command):
             marks.append((windows, time.monotonic() - start, resident_bytes(run.pid)))
         elif not found:
             sys.stderr.write(line)
+    # The exit code does not count: with short replies every window fails, which is 2.
     result = json.loads(run.stdout.read())
-    if run.wait() > 1:
-        sys.exit(run.returncode)
+    run.wait()
     windows = result["windows"]["done"] + result["windows"]["failed"]
     result["windows_per_second"] = windows / result["seconds"]
     result["notes"] = [
