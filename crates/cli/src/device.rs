@@ -37,7 +37,7 @@ pub enum Dtype {
     F32,
     /// bfloat16
     Bf16,
-    /// 8-bit integers for quantised models, on CPUs with AVX512-VNNI: fastest, a little less exact; not for training
+    /// 8-bit integers for quantised models, on CPUs with AVX512-VNNI or AVX2: fastest, a little less exact; not for training
     Int8,
 }
 

@@ -239,7 +239,7 @@ pub enum Error {
     NoBf16,
     /// 8-bit integers were asked for where they are not to be had.
     #[error(
-        "int8 needs `--device cpu` and a CPU with AVX512-VNNI; leave out `--dtype` for the fastest of the other types"
+        "int8 needs `--device cpu` and a CPU with AVX512-VNNI or AVX2; leave out `--dtype` for the fastest of the other types"
     )]
     NoInt8,
     /// The backend failed.

@@ -32,9 +32,22 @@ impl Element for f32 {
     }
 
     fn from_scaled(q: &[i8], scale: f32, offset: f32, out: &mut [f32]) {
-        for (out, &q) in out.iter_mut().zip(q) {
-            *out = scale * f32::from(q) - offset;
+        #[inline(always)]
+        fn each(q: &[i8], scale: f32, offset: f32, out: &mut [f32]) {
+            for (out, &q) in out.iter_mut().zip(q) {
+                *out = scale * f32::from(q) - offset;
+            }
         }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            #[target_feature(enable = "avx2")]
+            fn avx2(q: &[i8], scale: f32, offset: f32, out: &mut [f32]) {
+                each(q, scale, offset, out);
+            }
+            // SAFETY: the instructions were just detected.
+            return unsafe { avx2(q, scale, offset, out) };
+        }
+        each(q, scale, offset, out);
     }
 }
 

@@ -34,15 +34,12 @@ pub(crate) trait Lane: Copy + Default + Send + Sync + 'static {
     /// Adds the product with another lane to `sum`.
     fn add_product(self, other: Self, sum: &mut f32);
 
+    /// Lanes from their values, of which there are [`Lane::VALUES`] each: in `room` where they are not the values
+    /// themselves.
+    fn pack<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
+
     /// Whether [`Self::wide`] can be called.
     fn has_wide() -> bool;
-
-    /// Sixteen lanes from their values.
-    ///
-    /// # Safety
-    /// [`Self::has_wide`]; `from` holds sixteen lanes' values, `to` sixteen lanes.
-    #[cfg(target_arch = "x86_64")]
-    unsafe fn pack_wide(from: *const f32, to: *mut Self);
 
     /// 64 columns of `R` rows of [`Product`], the sums in registers; `a`, `b` and `c` point to their beginnings.
     ///
@@ -55,29 +52,6 @@ pub(crate) trait Lane: Copy + Default + Send + Sync + 'static {
         b: *const Self,
         c: *mut f32,
     );
-}
-
-/// Lanes from their values, of which there are [`Lane::VALUES`] each.
-pub(crate) fn pack<L: Lane>(from: &[f32], to: &mut [L]) {
-    assert_eq!(from.len(), to.len() * L::VALUES);
-    let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if L::has_wide() {
-        while done + 16 <= to.len() {
-            // SAFETY: the instructions were just detected, both slices hold sixteen lanes more.
-            unsafe {
-                let from = from.as_ptr().add(done * L::VALUES);
-                L::pack_wide(from, to.as_mut_ptr().add(done));
-            }
-            done += 16;
-        }
-    }
-    let rest = from[done * L::VALUES..].chunks_exact(L::VALUES);
-    for (to, from) in to[done..].iter_mut().zip(rest) {
-        for (at, &value) in from.iter().enumerate() {
-            to.set(at, value);
-        }
-    }
 }
 
 /// `c = a b` or `c += a b` for rows of `a`; `b` is `[depth, width]` lanes.
@@ -139,23 +113,18 @@ impl<L: Lane> Product<'_, L> {
     }
 }
 
-/// The vector code of a lane: the instructions it takes, how lanes are packed, how a broadcast 32-bit lane is multiplied
-/// with a register of lanes and added to sums.
-macro_rules! vector_code {
-    ($features:literal, $pack:expr, $add:expr) => {
+/// Defines [`Lane::wide`] by AVX-512: the name, the lanes, the instructions it takes, and how a broadcast 32-bit lane is
+/// multiplied with a register of lanes and added to sums.
+macro_rules! wide_avx512 {
+    ($name:ident, $lane:ty, $features:literal, $add:expr) => {
+        /// # Safety
+        /// As for [`Lane::wide`]; the CPU has the instructions.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn pack_wide(from: *const f32, to: *mut Self) {
-            // SAFETY: the caller vouches for sixteen lanes on both sides.
-            unsafe { _mm512_storeu_si512(to.cast(), $pack(from)) }
-        }
-
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = $features)]
-        unsafe fn wide<const R: usize>(
-            product: &Product<'_, Self>,
-            a: *const Self,
-            mut b: *const Self,
+        unsafe fn $name<const R: usize>(
+            product: &Product<'_, $lane>,
+            a: *const $lane,
+            mut b: *const $lane,
             c: *mut f32,
         ) {
             let (depth, width) = (product.depth, product.width);
@@ -191,6 +160,79 @@ macro_rules! vector_code {
     };
 }
 
+wide_avx512!(floats_avx512, f32, "avx512f", |sum, a, b| {
+    _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum)
+});
+wide_avx512!(pairs_avx512, Pair, "avx512f,avx512bf16", |sum, a, b| {
+    _mm512_dpbf16_ps(
+        sum,
+        std::mem::transmute::<__m512i, __m512bh>(a),
+        std::mem::transmute::<__m512i, __m512bh>(b),
+    )
+});
+
+/// Rounds values, sixteen pairs at a time, and appends them to `to`; the last few are left out.
+///
+/// # Safety
+/// The CPU has the instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn pack_avx512(values: &[[f32; 2]], to: &mut Vec<Pair>) {
+    let whole = values.as_chunks::<16>().0;
+    to.reserve(16 * whole.len());
+    for values in whole {
+        // SAFETY: there are 32 values, and room for sixteen pairs behind those that are set.
+        unsafe {
+            let from: *const f32 = values.as_ptr().cast();
+            let pairs = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from.add(16)), _mm512_loadu_ps(from));
+            let end = to.as_mut_ptr().add(to.len());
+            _mm512_storeu_si512(end.cast(), std::mem::transmute::<__m512bh, __m512i>(pairs));
+            to.set_len(to.len() + 16);
+        }
+    }
+}
+
+/// Sixteen of the 64 columns of [`Lane::wide`] by AVX2.
+///
+/// # Safety
+/// As there; the CPU has the instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn floats_avx2<const R: usize>(
+    product: &Product<'_, f32>,
+    a: *const f32,
+    mut b: *const f32,
+    c: *mut f32,
+) {
+    let (depth, width) = (product.depth, product.width);
+    let mut sums = [[_mm256_setzero_ps(); 2]; R];
+    // SAFETY: the caller vouches for the rows and columns.
+    unsafe {
+        if product.accumulate {
+            for r in 0..R {
+                for j in 0..2 {
+                    sums[r][j] = _mm256_loadu_ps(c.add(r * width + 8 * j));
+                }
+            }
+        }
+        for i in 0..depth {
+            let columns = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(8))];
+            for r in 0..R {
+                let a = _mm256_set1_ps(*a.add(r * depth + i));
+                for j in 0..2 {
+                    sums[r][j] = _mm256_fmadd_ps(a, columns[j], sums[r][j]);
+                }
+            }
+            b = b.add(width);
+        }
+        for r in 0..R {
+            for j in 0..2 {
+                _mm256_storeu_ps(c.add(r * width + 8 * j), sums[r][j]);
+            }
+        }
+    }
+}
+
 impl Lane for f32 {
     const VALUES: usize = 1;
 
@@ -202,18 +244,35 @@ impl Lane for f32 {
         *sum += self * other;
     }
 
+    fn pack<'a>(values: &'a [f32], _room: &'a mut Vec<Self>) -> &'a [Self] {
+        values
+    }
+
     fn has_wide() -> bool {
         #[cfg(target_arch = "x86_64")]
-        return is_x86_feature_detected!("avx512f");
+        return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         #[cfg(not(target_arch = "x86_64"))]
         false
     }
 
-    vector_code!(
-        "avx512f",
-        |from: *const f32| _mm512_loadu_si512(from.cast()),
-        |sum, a, b| _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum)
-    );
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn wide<const R: usize>(
+        product: &Product<'_, Self>,
+        a: *const Self,
+        b: *const Self,
+        c: *mut f32,
+    ) {
+        // SAFETY: the instructions were just detected or by the caller, who vouches for the operands.
+        unsafe {
+            if is_x86_feature_detected!("avx512f") {
+                floats_avx512::<R>(product, a, b, c);
+            } else {
+                for at in (0..64).step_by(16) {
+                    floats_avx2::<R>(product, a, b.add(at), c.add(at));
+                }
+            }
+        }
+    }
 }
 
 impl Lane for Pair {
@@ -228,22 +287,34 @@ impl Lane for Pair {
         *sum += self[1].to_f32() * other[1].to_f32();
     }
 
+    fn pack<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self] {
+        let (values, rest) = values.as_chunks::<2>();
+        assert!(rest.is_empty());
+        room.clear();
+        #[cfg(target_arch = "x86_64")]
+        if has_pairs() {
+            // SAFETY: the instructions were just detected.
+            unsafe { pack_avx512(values, room) };
+        }
+        let done = room.len();
+        room.extend(values[done..].iter().map(|pair| pair.map(bf16::from_f32)));
+        room
+    }
+
     fn has_wide() -> bool {
         has_pairs()
     }
 
-    vector_code!(
-        "avx512f,avx512bf16",
-        |from: *const f32| {
-            let values = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from.add(16)), _mm512_loadu_ps(from));
-            std::mem::transmute::<__m512bh, __m512i>(values)
-        },
-        |sum, a, b| _mm512_dpbf16_ps(
-            sum,
-            std::mem::transmute::<__m512i, __m512bh>(a),
-            std::mem::transmute::<__m512i, __m512bh>(b)
-        )
-    );
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn wide<const R: usize>(
+        product: &Product<'_, Self>,
+        a: *const Self,
+        b: *const Self,
+        c: *mut f32,
+    ) {
+        // SAFETY: the caller vouches for the instructions and the operands.
+        unsafe { pairs_avx512::<R>(product, a, b, c) }
+    }
 }
 
 #[cfg(test)]
@@ -259,11 +330,7 @@ mod tests {
     /// A product of 17 rows against plain sums of its rounded operands, and each row alone.
     fn check<L: Lane>(width: usize, tolerance: f64) {
         let (rows, depth) = (17, 20);
-        let lanes = |values: &[f32]| {
-            let mut lanes = vec![L::default(); values.len() / L::VALUES];
-            pack(values, &mut lanes);
-            lanes
-        };
+        let lanes = |values: &[f32]| L::pack(values, &mut Vec::new()).to_vec();
         let (a, b) = (values(rows * depth, 1), values(width * depth, 2));
         let mut c = vec![1f32; rows * width];
         let (a_lanes, b_lanes) = (lanes(&a), lanes(&b));

@@ -26,8 +26,8 @@ pub enum Compute {
     F32,
     /// bfloat16 operands for prompts and training: twice to six times as fast on CPUs with AVX512-BF16 or AMX.
     Bf16,
-    /// 8-bit integers for quantised models, on CPUs with AVX512-VNNI: activations are rounded to 8 bits a group of
-    /// columns at a time, as llama.cpp does. Other products are computed in [`Compute::fastest_float`]. Not for training.
+    /// 8-bit integers for quantised models, on CPUs with AVX512-VNNI or AVX2: activations are rounded to 8 bits a group
+    /// of columns at a time, as llama.cpp does. Other products are computed in [`Compute::fastest_float`]. Not for training.
     Int8,
 }
 
@@ -96,8 +96,11 @@ impl HostMatrix {
     pub(crate) fn new(cols: usize, values: Values, compute: Compute) -> Self {
         #[cfg(target_arch = "x86_64")]
         let values = match values {
-            Values::Packed(packed) if compute == Compute::Int8 && compute.is_available() => {
-                Values::Panels(int8::Panels::new(&packed))
+            Values::Packed(packed) if compute == Compute::Int8 => {
+                match int8::Panels::new(&packed) {
+                    Some(panels) => Values::Panels(panels),
+                    None => Values::Packed(packed),
+                }
             }
             values => values,
         };

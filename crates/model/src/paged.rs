@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use crate::cache::{Heads, HostPages, KvCache, PAGE, Pages};
 use crate::host::SharedOut;
-use crate::lanes::{Lane, Product, pack};
+use crate::lanes::{Lane, Product};
 use crate::simd;
 
 /// Queries of one task.
@@ -83,12 +83,10 @@ impl Attention<'_> {
                 *q = x * scale;
             }
         }
-        let mut query_lanes = vec![L::default(); n * d / L::VALUES];
-        pack(&queries, &mut query_lanes);
+        let (mut query_room, mut weight_room) = (Vec::new(), Vec::new());
+        let queries = L::pack(&queries, &mut query_room);
         let mut scores = vec![0f32; n * PAGE];
-        let mut weights = vec![L::default(); n * PAGE / L::VALUES];
-        let mut sums = queries;
-        sums.fill(0.0);
+        let mut sums = vec![0f32; n * d];
         let mut states = vec![Softmax::new(); n];
         let count = (held + last + 1).div_ceil(PAGE);
         let pages = pages.of(self.layer, group, self.heads).take(count);
@@ -99,20 +97,20 @@ impl Attention<'_> {
                 width: PAGE,
                 accumulate: false,
             };
-            product.run(&query_lanes, &mut scores);
+            product.run(queries, &mut scores);
             let rows = scores.chunks_exact_mut(PAGE).zip(sums.chunks_exact_mut(d));
             for ((row, sum), (state, &(query, _))) in rows.zip(states.iter_mut().zip(pairs)) {
                 let seen = (held + query + 1).saturating_sub(page * PAGE).min(PAGE);
                 state.add(row, seen, sum);
             }
-            pack(&scores, &mut weights);
+            let weights = L::pack(&scores, &mut weight_room);
             let product = Product {
                 depth: PAGE / L::VALUES,
                 b: values,
                 width: d,
                 accumulate: true,
             };
-            product.run(&weights, &mut sums);
+            product.run(weights, &mut sums);
         }
         for ((sum, state), &(query, head)) in sums.chunks_exact(d).zip(&states).zip(pairs) {
             let at = ((first + query) * self.query_heads + head) * d;

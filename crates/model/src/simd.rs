@@ -5,7 +5,12 @@ pub(crate) fn exp_and_sum(x: &mut [f32], shift: f32) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the instructions were just detected.
-        return unsafe { x86::exp_and_sum(x, shift) };
+        return unsafe { avx512::exp_and_sum(x, shift) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() {
+        // SAFETY: the instructions were just detected.
+        return unsafe { avx2::exp_and_sum(x, shift) };
     }
     let mut sum = 0.0;
     for x in x {
@@ -20,7 +25,12 @@ pub(crate) fn max(x: &[f32]) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the instructions were just detected.
-        return unsafe { x86::max(x) };
+        return unsafe { avx512::max(x) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() {
+        // SAFETY: the instructions were just detected.
+        return unsafe { avx2::max(x) };
     }
     x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
 }
@@ -31,7 +41,12 @@ pub(crate) fn swiglu(gate: &mut [f32], up: &[f32]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the instructions were just detected, the lengths agree.
-        return unsafe { x86::swiglu(gate, up) };
+        return unsafe { avx512::swiglu(gate, up) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() {
+        // SAFETY: the instructions were just detected, the lengths agree.
+        return unsafe { avx2::swiglu(gate, up) };
     }
     for (g, u) in gate.iter_mut().zip(up) {
         *g = *g / (1.0 + (-*g).exp()) * u;
@@ -46,7 +61,12 @@ pub(crate) fn swiglu_backward(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the instructions were just detected, the lengths agree.
-        return unsafe { x86::swiglu_backward(gate, up, dy) };
+        return unsafe { avx512::swiglu_backward(gate, up, dy) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if avx2::is_available() {
+        // SAFETY: the instructions were just detected, the lengths agree.
+        return unsafe { avx2::swiglu_backward(gate, up, dy) };
     }
     for ((g, u), dy) in gate.iter_mut().zip(up).zip(dy) {
         let s = 1.0 / (1.0 + (-*g).exp());
@@ -56,8 +76,110 @@ pub(crate) fn swiglu_backward(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
     }
 }
 
+/// The same for CPUs with AVX2: loops that the compiler turns into its instructions.
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+mod avx2 {
+    const LANES: usize = 16;
+
+    pub(super) fn is_available() -> bool {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+
+    /// As [`super::avx512`]'s.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn exp(x: f32) -> f32 {
+        // Added to a small number it leaves the nearest integer in the lowest bits.
+        const ROUND: f32 = 12_582_912.0;
+        // Written so that a value that is no number stays none.
+        let x = if x < -104.0 { -104.0 } else { x };
+        let x = if x > 100.0 { 100.0 } else { x };
+        let rounded = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+        let n = rounded - ROUND;
+        let r = n.mul_add(-0.693_359_4, x);
+        let r = n.mul_add(2.121_944_4e-4, r);
+        let mut p = 1.0 / 5040.0f32;
+        for c in [
+            1.0 / 720.0,
+            1.0 / 120.0,
+            1.0 / 24.0,
+            1.0 / 6.0,
+            0.5,
+            1.0,
+            1.0,
+        ] {
+            p = p.mul_add(r, c);
+        }
+        // In two steps: the power alone may lie below the normal range or above all numbers.
+        let n = rounded.to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+        let power = |n: i32| f32::from_bits((n.wrapping_add(127) as u32) << 23);
+        p * power(n >> 1) * power(n.wrapping_sub(n >> 1))
+    }
+
+    /// Calls `f` for whole arrays of lanes, then for one that holds the rest and, behind it, `fill`.
+    #[inline(always)]
+    fn for_lanes(x: &mut [f32], fill: f32, mut f: impl FnMut(&mut [f32; LANES])) {
+        let (whole, rest) = x.as_chunks_mut::<LANES>();
+        whole.iter_mut().for_each(&mut f);
+        if !rest.is_empty() {
+            let mut last = [fill; LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            f(&mut last);
+            rest.copy_from_slice(&last[..rest.len()]);
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn exp_and_sum(x: &mut [f32], shift: f32) -> f32 {
+        let mut sums = [0f32; LANES];
+        for_lanes(x, f32::NEG_INFINITY, |x| {
+            for (x, sum) in x.iter_mut().zip(&mut sums) {
+                *x = exp(*x - shift);
+                *sum += *x;
+            }
+        });
+        sums.iter().sum()
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn max(x: &[f32]) -> f32 {
+        let mut highest = [f32::NEG_INFINITY; LANES];
+        let (whole, rest) = x.as_chunks::<LANES>();
+        for x in whole {
+            for (highest, &x) in highest.iter_mut().zip(x) {
+                *highest = if x > *highest { x } else { *highest };
+            }
+        }
+        let all = highest.iter().chain(rest).copied();
+        all.fold(f32::NEG_INFINITY, f32::max)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn sigmoid(g: f32) -> f32 {
+        1.0 / (1.0 + exp(-g))
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn swiglu(gate: &mut [f32], up: &[f32]) {
+        for (g, u) in gate.iter_mut().zip(up) {
+            *g = *g * sigmoid(*g) * u;
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn swiglu_backward(gate: &mut [f32], up: &mut [f32], dy: &[f32]) {
+        for ((g, u), dy) in gate.iter_mut().zip(up).zip(dy) {
+            let s = sigmoid(*g);
+            let du = dy * *g * s;
+            *g = dy * *u * s * (1.0 + *g * (1.0 - s));
+            *u = du;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
     use std::arch::x86_64::*;
 
     /// `exp(x)` to about one unit in the last place: `2^n` times a polynomial in the rest (Cody and Waite 1980).

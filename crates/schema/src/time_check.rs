@@ -200,6 +200,8 @@ mod tests {
         for (text, at, time) in [
             (two, AT, "2024-03-10"),
             ("We moved last Saturday.", AT, "2021-11-30"),
+            // The day of the year agrees; the year may be another event's.
+            ("We kept Dad's birthday last Saturday.", AT, "1964-03-09"),
             ("We moved last Saturday.", AT, "Saturday"),
             ("We moved last Saturday.", None, "2024-03-09"),
             ("We moved.", AT, "2024-03-13"),

@@ -32,9 +32,29 @@ fn plain<const N: usize>(weights: &Packed, output: usize, x: &[Group<N>]) -> f32
     sum
 }
 
+/// What this CPU can multiply with.
+fn engines() -> Vec<Engine> {
+    let mut engines = vec![Engine::Vnni, Engine::Avx2];
+    engines.retain(|engine| engine.is_available());
+    if engines.is_empty() {
+        eprintln!("skipped: this CPU has neither AVX512-VNNI nor AVX2");
+    }
+    engines
+}
+
 fn check<const N: usize>(dtype: GgmlDType, rows: usize, cols: usize) {
-    let weights = packed(dtype, rows, cols);
-    let panels = Panels::new(&weights);
+    for engine in engines() {
+        check_by::<N>(
+            engine,
+            &packed(dtype, rows, cols),
+            &format!("{engine:?} {dtype:?}"),
+        );
+    }
+}
+
+fn check_by<const N: usize>(engine: Engine, weights: &Packed, name: &str) {
+    let (rows, cols) = (weights.rows(), weights.cols);
+    let panels = Panels::by(engine, weights);
     let m = 13;
     let mut x = values(m * cols, 5);
     // Rows of different sizes, a group of zeroes, and the largest values at both ends.
@@ -44,7 +64,9 @@ fn check<const N: usize>(dtype: GgmlDType, rows: usize, cols: usize) {
     x[..32].fill(0.0);
     x[cols] = -1e3;
     x[2 * cols - 1] = 1e3;
-    let quantised = quantise::<N>(&x);
+    x[3 * cols..4 * cols].fill(1.0);
+    x[4 * cols..5 * cols].fill(-1.0);
+    let quantised = quantise_by::<N>(Some(engine), &x);
     let mut y = vec![f32::NAN; m * rows];
     panels.product(&quantised, &SharedOut::over(&mut y), false);
     let mut expanded = vec![0f32; cols];
@@ -63,8 +85,8 @@ fn check<const N: usize>(dtype: GgmlDType, rows: usize, cols: usize) {
             let found = y[row * rows + output];
             assert_eq!(
                 found,
-                plain(&weights, output, groups),
-                "{dtype:?} {row} {output}"
+                plain(weights, output, groups),
+                "{name} {row} {output}"
             );
             assert_eq!(
                 alone[output],
@@ -89,10 +111,6 @@ fn check<const N: usize>(dtype: GgmlDType, rows: usize, cols: usize) {
 
 #[test]
 fn sums_are_exact_and_errors_within_half_a_step() {
-    if !is_available() {
-        eprintln!("skipped: this CPU has no AVX512-VNNI");
-        return;
-    }
     for (rows, cols) in [(64, 256), (150, 512), (7, 768)] {
         check::<32>(GgmlDType::Q4K, rows, cols);
         check::<32>(GgmlDType::Q5K, rows, cols);
@@ -111,18 +129,39 @@ fn sums_are_exact_and_errors_within_half_a_step() {
 
 #[test]
 fn what_is_no_number_stays_none() {
-    if !is_available() {
-        eprintln!("skipped: this CPU has no AVX512-VNNI");
-        return;
+    for engine in engines() {
+        let weights = Panels::by(engine, &packed(GgmlDType::Q8_0, 3, 64));
+        for wrong in [f32::NAN, f32::INFINITY] {
+            let mut x = values(64, 1);
+            x[40] = wrong;
+            let mut y = vec![0f32; 3];
+            let x = quantise_by::<32>(Some(engine), &x);
+            weights.product(&x, &SharedOut::over(&mut y), false);
+            assert!(y.iter().all(|y| y.is_nan()), "{engine:?} {y:?}");
+        }
+        let tiny = quantise_by::<16>(Some(engine), &[1e-38; 16]);
+        assert_eq!(tiny[0].q, [0; 16]);
     }
-    let weights = packed(GgmlDType::Q8_0, 3, 64);
-    for wrong in [f32::NAN, f32::INFINITY] {
-        let mut x = values(64, 1);
-        x[40] = wrong;
-        let mut y = vec![0f32; 3];
-        Panels::new(&weights).product(&quantise::<32>(&x), &SharedOut::over(&mut y), false);
-        assert!(y.iter().all(|y| y.is_nan()), "{y:?}");
+}
+
+/// The largest sums that weights of a size can give, of either sign.
+#[test]
+fn no_sum_overflows() {
+    let sizes = [(-8, 8), (-9, 8), (-16, 16), (-32, 32), (-128, 127)];
+    for (lowest, highest) in sizes {
+        // Rows of 64 weights: a scale of one before every 32.
+        let row = |weights: [i8; 2]| {
+            let group = |weight| [&[0, 0x3c], &[weight as u8; 32][..]].concat();
+            weights.map(group).concat()
+        };
+        let rows = [[highest, highest], [lowest, lowest], [highest, lowest]];
+        let weights = Packed::from_ggml(GgmlDType::Q8_0, &rows.map(row).concat(), 64).unwrap();
+        for engine in engines() {
+            check_by::<32>(
+                engine,
+                &weights,
+                &format!("{engine:?} {lowest} to {highest}"),
+            );
+        }
     }
-    let tiny = quantise::<16>(&[1e-38; 16]);
-    assert_eq!(tiny[0].q, [0; 16]);
 }

@@ -82,8 +82,8 @@ fn meant<'a>(value: &TimeValue, found: &'a Found, said: &[Said]) -> Option<&'a T
     (one_meaning && !(utc && by_a_day)).then_some(date)
 }
 
-/// By how much of a slip `value` differs from `date`: 1 for one week to four, one month or any number of years, and for
-/// day and month exchanged; the number of days for less than a week; `None` for anything else.
+/// By how much of a slip `value` differs from `date`: 1 for one week to four, one month or one year, and for day and
+/// month exchanged; the number of days for less than a week; `None` for anything else.
 fn slip(value: &TimeValue, date: &TimeValue) -> Option<i32> {
     match (value, date) {
         (TimeValue::Point(value), TimeValue::Point(date)) => slip_of_point(value, date),
@@ -113,7 +113,7 @@ fn slip_of_point(value: &Point, date: &Point) -> Option<i32> {
     let (one, two) = (value.first(), date.first());
     let years = i32::from(one.year()) - i32::from(two.year());
     let months = months(value, date);
-    let by_months = months.abs() == 1 || months % 12 == 0;
+    let by_months = matches!(months.abs(), 1 | 12);
     match (value, date) {
         (Point::Year(_), Point::Year(_)) => (years.abs() == 1).then_some(1),
         (Point::Month { .. }, Point::Month { .. }) => by_months.then_some(1),
