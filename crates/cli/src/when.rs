@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use anyhow::Context;
 use clap::Args;
 use mem_schema::moment::Moment;
 use mem_schema::time::resolve::{Found, Hemisphere, Language, Options, resolve};
@@ -10,10 +11,11 @@ use serde_json::json;
 /// Which text, said when and in which language.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// A sentence, or several
+    /// A sentence, or several; `-` reads standard input
     text: String,
-    /// When it was said, like `2024-03-04T18:20` or `2024-03-04T18:20+09:00`; without it only absolute dates are resolved
-    #[arg(long, value_name = "TIME")]
+    /// When it was said, like `2024-03-04`, `2024-03-04T18:20` or `2024-03-04T18:20+09:00`; without it only absolute dates
+    /// are resolved
+    #[arg(long, value_name = "TIME", value_parser = at)]
     at: Option<Moment>,
     /// Its language, like `ko` or `pt-BR` [default: found out]
     #[arg(long, value_name = "CODE", value_parser = language)]
@@ -26,6 +28,21 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// The text, from standard input where it is `-`.
+    ///
+    /// # Errors
+    /// When what comes from there is no text.
+    pub fn text(&self) -> anyhow::Result<String> {
+        match self.text.as_str() {
+            "-" => {
+                io::read_to_string(io::stdin()).context("standard input could not be read as text")
+            }
+            text => Ok(text.to_owned()),
+        }
+    }
+}
+
 fn language(code: &str) -> Result<Language, String> {
     Language::from_code(code).ok_or_else(|| {
         let known: Vec<_> = Language::ALL
@@ -36,11 +53,26 @@ fn language(code: &str) -> Result<Language, String> {
     })
 }
 
+/// A moment, or a day, whose beginning is meant.
+fn at(text: &str) -> Result<Moment, String> {
+    let moment = text.parse::<Moment>().or_else(|error| {
+        let midnight = format!("{}T00:00", text.trim());
+        midnight.parse().map_err(|_| error.to_string())
+    })?;
+    let hours = moment
+        .offset
+        .map_or(0, |offset| offset.seconds().abs() / 3600);
+    match hours {
+        0..=14 => Ok(moment),
+        _ => Err("no clock is more than 14 hours from UTC".to_owned()),
+    }
+}
+
 /// Writes a line for each expression: its words, then what they mean, the likeliest first.
 ///
 /// # Errors
 /// When the lines cannot be written.
-pub fn run(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
+pub fn run(arguments: &Arguments, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let options = Options {
         language: arguments.lang,
         hemisphere: match arguments.southern {
@@ -48,7 +80,7 @@ pub fn run(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
             false => Hemisphere::Northern,
         },
     };
-    for found in resolve(&arguments.text, arguments.at.as_ref(), &options) {
+    for found in resolve(text, arguments.at.as_ref(), &options) {
         match arguments.json {
             true => writeln!(out, "{}", as_json(&found))?,
             false => writeln!(out, "{}", as_line(&found))?,
@@ -97,7 +129,7 @@ mod tests {
     fn run(line: &[&str]) -> String {
         let line = Line::try_parse_from([&["when"], line].concat()).unwrap();
         let mut out = Vec::new();
-        super::run(&line.arguments, &mut out).unwrap();
+        super::run(&line.arguments, &line.arguments.text().unwrap(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -123,8 +155,19 @@ mod tests {
     }
 
     #[test]
+    fn a_day_will_do() {
+        let lines = run(&["yesterday", "--at", "2024-03-04"]);
+        assert_eq!(lines, "yesterday\t2024-03-03\n");
+    }
+
+    #[test]
     fn what_is_wrong_on_the_line_is_said() {
-        for line in [["x", "--lang", "tlh"], ["x", "--at", "yesterday"]] {
+        for line in [
+            ["x", "--lang", "tlh"],
+            ["x", "--at", "yesterday"],
+            ["x", "--at", "2024-02-30"],
+            ["x", "--at", "2024-03-04T18:20+25:00"],
+        ] {
             assert!(Line::try_parse_from([&["when"], &line[..]].concat()).is_err());
         }
         assert!(language("tlh").unwrap_err().contains("en"));

@@ -90,9 +90,11 @@ fn main() -> ExitCode {
     unsafe { arguments.machine.limit_threads() };
     let outcome = match &arguments.command {
         Some(Command::Windows { input, json }) => show_windows(input, *json),
-        Some(Command::When(arguments)) => when::run(arguments, &mut io::stdout().lock())
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| extract::Error::Stdout(error).into()),
+        Some(Command::When(arguments)) => arguments.text().and_then(|text| {
+            when::run(arguments, &text, &mut io::stdout().lock())
+                .map_err(extract::Error::Stdout)?;
+            Ok(ExitCode::SUCCESS)
+        }),
         None => extract(&arguments),
     };
     let (hint, reader_left) = match outcome
