@@ -33,8 +33,10 @@ pub(super) fn make(
     let date = |when: When| Some((Class::Date, Sem::When(Rc::new(when))));
     let known = |readings: Option<Vec<Reading>>| {
         let readings = match readings {
-            // Nothing can be told without a message time; a date that does not exist is no date.
-            None if context.anchor.is_some() => return None,
+            // Nothing can be told without a message time, or from a date that does not exist.
+            None if context.anchor.is_some() && !slots.dates().any(|of| of.is_lost()) => {
+                return None;
+            }
             readings => readings.unwrap_or_default(),
         };
         Some((Class::Date, Sem::When(Rc::new(When::known(readings)))))
@@ -79,7 +81,18 @@ pub(super) fn make(
             };
             Some((Class::Time, Sem::When(Rc::new(when))))
         }
-        Action::Date => date(put_together(&slots, context, false)?),
+        Action::Date => {
+            let when = put_together(&slots, context, false)?;
+            // "4/31" is no date that does not exist but two numbers.
+            let is_bare = || !words.contains(char::is_alphabetic) && slots.all(Slot::Year).next().is_none();
+            let is_own = slots.all(Slot::D).next().is_some() && slots.all(Slot::Yy).next().is_none();
+            (!(when.is_lost() && is_own && is_bare())).then_some(())?;
+            date(when)
+        }
+        Action::NoDate => {
+            let is_short = |sem: &Sem| matches!(sem, Sem::Number(_, digits) if *digits <= 2);
+            slots.all(Slot::N).all(is_short).then(When::lost).and_then(date)
+        }
         Action::WeekdayOfWeek => date(put_together(&slots, context, true)?),
         Action::Past | Action::Future => {
             let mut when = put_together(&slots, context, false)?;
@@ -101,7 +114,7 @@ pub(super) fn make(
             readings
         })),
         Action::LastSpan | Action::NextSpan => {
-            known(beside(&slots, context, action == Action::LastSpan).map(one))
+            known(beside(&slots, context, action == Action::LastSpan))
         }
         Action::SpanFrom => {
             let length = slots.span()?;
@@ -139,6 +152,9 @@ pub(super) fn make(
         }
         Action::Pair => {
             let mut days = range(&slots, context, false)?;
+            if days.is_empty() {
+                return slots.dates().next().is_none().then(When::lost).and_then(date);
+            }
             days.retain(|reading| reading.val.length() == 2 && reading.val.to != reading.val.from);
             known((!days.is_empty()).then_some(days))
         }

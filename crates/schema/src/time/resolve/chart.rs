@@ -44,6 +44,13 @@ pub(super) enum Sem {
     Nothing,
 }
 
+impl Sem {
+    /// Whether it is a date that was said and does not exist, or that needs a message time.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::When(when) if when.is_lost())
+    }
+}
+
 /// A part of the text with what it means.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
@@ -248,9 +255,20 @@ impl<'a> Chart<'a> {
         let same = self.nodes[start]
             .iter()
             .filter(|node| node.end == end && node.class == class);
+        // Without a message time most dates have none.
+        let known = self.context.anchor.is_some();
+        let is_lost = known && sem.is_lost();
         let (count, best) = same.fold((0, 0), |(count, best), node| {
-            (count + 1, best.max(node.rank))
+            if is_lost || !(known && node.sem.is_lost()) {
+                (count + 1, best.max(node.rank))
+            } else {
+                (count, best)
+            }
         });
+        // A date that does not exist is none of those that are meant, if there are any.
+        if is_lost && count > 0 {
+            return;
+        }
         // One that is read more flatly than all others is kept in any case.
         if count >= SAME && (rank <= best || count >= 2 * SAME) {
             return;

@@ -11,6 +11,7 @@ mod chart;
 mod clock;
 mod compose;
 mod counted;
+mod edge;
 mod holidays;
 mod language;
 mod length;
@@ -208,19 +209,35 @@ fn read(
     context: &Context,
     language: Language,
 ) -> Vec<Found> {
-    let chart = Chart::read(table, context, text, &tokens, &words);
+    let at = |context: &Context| read_at(text, &tokens, &words, table, context, language);
+    match edge::further_in(context) {
+        Some(further) => edge::here(at(&further), at(context)),
+        None => at(context),
+    }
+}
+
+/// All that one language finds, not minding the ends of the calendar.
+fn read_at(
+    text: &str,
+    tokens: &Tokens<'_>,
+    words: &[u32],
+    table: &Table,
+    context: &Context,
+    language: Language,
+) -> Vec<Found> {
+    let chart = Chart::read(table, context, text, tokens, words);
     let mut out = Vec::new();
     // The day (or the first one) of the date named last.
     let mut named: Option<Date> = None;
     let mut at = 0;
     while at < words.len() {
-        let Some(node) = best(&chart, at, text, &tokens, table) else {
+        let Some(node) = best(&chart, at, text, tokens, table) else {
             at += 1;
             continue;
         };
         // A longer one that begins inside and goes on behind it is meant.
         let beyond = |from: usize| {
-            best(&chart, from, text, &tokens, table)
+            best(&chart, from, text, tokens, table)
                 .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
         };
         if node.class == Class::Date && (at + 1..node.end).any(beyond) {
@@ -228,7 +245,7 @@ fn read(
             continue;
         }
         let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
-        let side = tense(table, &tokens, &words, at..node.end);
+        let side = tense(table, tokens, words, at..node.end);
         if let Some(mut found) = found(node, context, side) {
             // Digits that may be read in another order ("4/5") say that too.
             let equals = chart.nodes[at].iter().filter(|of| {
@@ -260,8 +277,8 @@ fn read(
                 carry(
                     &mut found,
                     text,
-                    &tokens,
-                    &words,
+                    tokens,
+                    words,
                     at..node.end,
                     table,
                     &near,
@@ -379,6 +396,7 @@ fn best<'a>(
         .max_by_key(|node| {
             (
                 node.end,
+                !node.sem.is_lost(),
                 node.class == Class::Other,
                 node.class == Class::Recurrence,
                 node.rank,

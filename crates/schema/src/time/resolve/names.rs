@@ -216,6 +216,9 @@ names! {
         /// `{unit}`, `{weekday}`, `{month}`, `{season}` or `{holiday}`. A finer part is looked up inside a coarser one:
         /// `{weekday} of {date}` is that day of that week. Conflicting parts make no date.
         Date = "date",
+        /// A date that no calendar has, whatever its numbers `{n}` are: for forms in which some numbers make a date and
+        /// others none ("2024-13-05"). A date of the same words goes before it.
+        NoDate = "no_date",
         /// `date`, read as the nearest to today whose direction is the past.
         Past = "past",
         /// `date`, read as the nearest to today whose direction is the future.

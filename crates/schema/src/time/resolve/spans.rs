@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use jiff::civil::DateTime;
+
 use super::{
     actions::{all, one},
     calendar::{self, Val},
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::time::value::Point;
 
-/// A length before or after now or a date.
+/// A length before or after now or a date; no reading where that lies beyond the calendar.
 pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     let rest: Vec<Filled> = slots
@@ -31,6 +33,10 @@ pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<V
                 calendar::week(calendar::plus_days(reading.val.first(), 7 * sign)?)
             });
         }
+        let is_far = |of: &Reading| length.from(of.val.first(), sign).is_none();
+        if !from.is_empty() && from.iter().all(is_far) {
+            return Some(Vec::new());
+        }
         let mut moved = all(from, |reading| shifted(&reading.val, &length, sign))?;
         for reading in moved
             .iter_mut()
@@ -42,7 +48,9 @@ pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<V
     }
     let now = context.anchor?;
     let today = now.date();
-    let exact = length.from(today, sign)?;
+    let Some(exact) = length.from(today, sign) else {
+        return Some(Vec::new());
+    };
     if length.minutes != 0 {
         let time = calendar::plus_minutes(exact.to_datetime(now.time()), sign * length.minutes)?;
         return Some(one(Val::point(Point::minute(time).ok()?)));
@@ -87,13 +95,20 @@ pub(super) fn shifted(val: &Val, length: &Length, sign: i64) -> Option<Val> {
     )
 }
 
-/// The range of a length right before or after today.
-pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
+/// The range of a length right before or after today; no reading where that lies beyond the calendar.
+pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     if slots.number(Slot::N) == Some(1) {
         return None;
     }
     let now = context.anchor?;
+    if length.from(now.date(), if before { -1 } else { 1 }).is_none() {
+        return Some(Vec::new());
+    }
+    span_beside(&length, now, before).map(one)
+}
+
+fn span_beside(length: &Length, now: DateTime, before: bool) -> Option<Val> {
     let today = now.date();
     if length.minutes != 0 {
         let other = calendar::plus_minutes(
@@ -199,12 +214,10 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
             };
         }
     }
+    if context.anchor.is_some() && (a.is_lost() || b.is_lost()) {
+        return Some(Vec::new());
+    }
     let starts = a.readings(context);
-    let starts = if starts.is_empty() {
-        b.readings(context).into_iter().filter(|_| false).collect()
-    } else {
-        starts
-    };
     let mut out = Vec::new();
     for start in &starts {
         let from = start
@@ -285,7 +298,9 @@ pub(super) fn running(slots: &Slots<'_>, context: &Context, so_far: bool) -> Opt
 pub(super) fn began(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     let today = context.today()?;
-    let exact = length.from(today, -1)?;
+    let Some(exact) = length.from(today, -1) else {
+        return Some(Vec::new());
+    };
     let unit = match length.unit {
         Unit::Year | Unit::Decade | Unit::Century => Unit::Year,
         Unit::Month | Unit::Quarter | Unit::Half => Unit::Month,
