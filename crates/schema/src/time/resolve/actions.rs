@@ -12,7 +12,7 @@ use super::{
     portion::portion_of,
     recurring::recurrence,
     slots::{Slots, named, small},
-    spans::{began, beside, moved, range, running},
+    spans::{began, beside, moved, range, running, weekday_beside},
     table::Table,
     when::{Context, Reading, Side, When},
 };
@@ -84,14 +84,20 @@ pub(super) fn make(
         Action::Date => {
             let when = put_together(&slots, context, false)?;
             // "4/31" is no date that does not exist but two numbers.
-            let is_bare = || !words.contains(char::is_alphabetic) && slots.all(Slot::Year).next().is_none();
-            let is_own = slots.all(Slot::D).next().is_some() && slots.all(Slot::Yy).next().is_none();
+            let is_bare =
+                || !words.contains(char::is_alphabetic) && slots.all(Slot::Year).next().is_none();
+            let is_own =
+                slots.all(Slot::D).next().is_some() && slots.all(Slot::Yy).next().is_none();
             (!(when.is_lost() && is_own && is_bare())).then_some(())?;
             date(when)
         }
         Action::NoDate => {
             let is_short = |sem: &Sem| matches!(sem, Sem::Number(_, digits) if *digits <= 2);
-            slots.all(Slot::N).all(is_short).then(When::lost).and_then(date)
+            slots
+                .all(Slot::N)
+                .all(is_short)
+                .then(When::lost)
+                .and_then(date)
         }
         Action::WeekdayOfWeek => date(put_together(&slots, context, true)?),
         Action::Past | Action::Future => {
@@ -116,7 +122,7 @@ pub(super) fn make(
         Action::LastSpan | Action::NextSpan => {
             known(beside(&slots, context, action == Action::LastSpan))
         }
-        Action::SpanFrom => {
+        Action::SpanFrom | Action::SpanAt => {
             let length = slots.span()?;
             let from = slots.dates().next()?.readings(context);
             let span = |reading: &Reading, more: i64| {
@@ -124,8 +130,8 @@ pub(super) fn make(
                 let last = calendar::plus_days(length.from(first, 1)?, more)?;
                 Some(Reading {
                     val: Val::days(first, last)?,
-                    // What is said may also be only that it begins then.
-                    whole: Some(reading.val),
+                    exact: None,
+                    whole: (action == Action::SpanAt).then_some(reading.val),
                     ..*reading
                 })
             };
@@ -153,11 +159,21 @@ pub(super) fn make(
         Action::Pair => {
             let mut days = range(&slots, context, false)?;
             if days.is_empty() {
-                return slots.dates().next().is_none().then(When::lost).and_then(date);
+                return slots
+                    .dates()
+                    .next()
+                    .is_none()
+                    .then(When::lost)
+                    .and_then(date);
             }
             days.retain(|reading| reading.val.length() == 2 && reading.val.to != reading.val.from);
             known((!days.is_empty()).then_some(days))
         }
+        Action::WeekdayBefore | Action::WeekdayAfter => known(weekday_beside(
+            &slots,
+            context,
+            action == Action::WeekdayBefore,
+        )),
         Action::SoFar => known(running(&slots, context, true)),
         Action::RestOf => known(running(&slots, context, false)),
         Action::WeekOf => {
@@ -253,7 +269,7 @@ pub(super) fn one(val: Val) -> Vec<Reading> {
     vec![Reading::sure(val)]
 }
 
-/// Every reading changed by `change`; `None` when there is none.
+/// Every reading changed by `change`; `None` when nothing is left of them.
 pub(super) fn all(
     readings: Vec<Reading>,
     change: impl Fn(&Reading) -> Option<Val>,
@@ -269,5 +285,5 @@ pub(super) fn all(
             })
         })
         .collect();
-    (!out.is_empty()).then_some(out)
+    (!out.is_empty() || readings.is_empty()).then_some(out)
 }

@@ -34,9 +34,8 @@ pub(super) fn here(seen: Vec<Found>, mut here: Vec<Found>) -> Vec<Found> {
         if let Some(at) = same {
             return here.swap_remove(at);
         }
-        let timeless = |value: &TimeValue| {
-            matches!(value, TimeValue::Empty | TimeValue::Recurrence(_))
-        };
+        let timeless =
+            |value: &TimeValue| matches!(value, TimeValue::Empty | TimeValue::Recurrence(_));
         let mut out = of;
         out.candidates.retain(timeless);
         out.sure &= !out.candidates.is_empty();

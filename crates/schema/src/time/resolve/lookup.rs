@@ -172,7 +172,9 @@ impl When {
             if let (true, Some(today)) = (years.is_empty(), context.today()) {
                 years.extend(today.year() - 2..=today.year() + 2);
             }
-            return years.iter().any(|year| holidays::days(holiday, *year).is_empty());
+            return years
+                .iter()
+                .any(|year| holidays::days(holiday, *year).is_empty());
         }
         let Some(day) = self.day else {
             return false;

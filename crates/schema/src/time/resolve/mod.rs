@@ -231,25 +231,34 @@ fn read_at(
     let mut named: Option<Date> = None;
     let mut at = 0;
     while at < words.len() {
-        let Some(node) = best(&chart, at, text, tokens, table) else {
+        let best = |within: Range<usize>| best(&chart, within, text, tokens, table);
+        let Some(mut node) = best(at..words.len()) else {
             at += 1;
             continue;
         };
-        // A longer one that begins inside and goes on behind it is meant.
-        let beyond = |from: usize| {
-            best(&chart, from, text, tokens, table)
+        // A longer one that begins inside and goes on behind it is meant, and what stands before that.
+        let is_beyond = |from: &usize| {
+            best(*from..words.len())
                 .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
         };
-        if node.class == Class::Date && (at + 1..node.end).any(beyond) {
-            at += 1;
-            continue;
+        if node.class == Class::Date
+            && let Some(beyond) = (at + 1..node.end).find(is_beyond)
+        {
+            let Some(before) = best(at..beyond) else {
+                at += 1;
+                continue;
+            };
+            node = before;
         }
         let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
         let side = tense(table, tokens, words, at..node.end);
         if let Some(mut found) = found(node, context, side) {
             // Digits that may be read in another order ("4/5") say that too.
+            let digits = |at: usize| tokens.tokens[at].kind == Kind::Digits;
+            let has_digits = (at..node.end).any(digits);
             let equals = chart.nodes[at].iter().filter(|of| {
-                of.end == node.end
+                has_digits
+                    && of.end == node.end
                     && of.class == Class::Date
                     && node.class == Class::Date
                     && of.rank == node.rank
@@ -349,14 +358,15 @@ fn carry(
     found.candidates.splice(at..at, values);
 }
 
-/// The longest time expression that begins with token `at`.
+/// The longest time expression that begins with the first token of `within` and does not go on behind the last.
 fn best<'a>(
     chart: &'a Chart<'_>,
-    at: usize,
+    within: Range<usize>,
     text: &str,
     tokens: &Tokens<'_>,
     table: &Table,
 ) -> Option<&'a Node> {
+    let at = within.start;
     let nodes = &chart.nodes[at];
     if nodes.is_empty() {
         return None;
@@ -392,7 +402,7 @@ fn best<'a>(
     nodes
         .iter()
         .rev()
-        .filter(|node| alone(node))
+        .filter(|node| node.end <= within.end && alone(node))
         .max_by_key(|node| {
             (
                 node.end,

@@ -237,12 +237,18 @@ names! {
         NextSpan = "next_span",
         /// The range of `{length}` that begins with `{date}`.
         SpanFrom = "span_from",
+        /// `span_from` where the date may also be all that is meant ("we fly on 8 July for three weeks").
+        SpanAt = "span_at",
         /// From the first `{date}` to the last, both included.
         Range = "range",
         /// `range` of two days side by side ("the 11th and 12th"); nothing for others.
         Pair = "pair",
         /// From the first `{date}` up to the day before the last.
         RangeBefore = "range_before",
+        /// The last `{weekday}` before `{date}` or `{holiday}`.
+        WeekdayBefore = "weekday_before",
+        /// The first `{weekday}` after `{date}` or `{holiday}`.
+        WeekdayAfter = "weekday_after",
         /// From the beginning of `{date}` (this year, this week) to yesterday.
         SoFar = "so_far",
         /// From today to the end of `{date}`.

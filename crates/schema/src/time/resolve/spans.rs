@@ -102,7 +102,10 @@ pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Opti
         return None;
     }
     let now = context.anchor?;
-    if length.from(now.date(), if before { -1 } else { 1 }).is_none() {
+    if length
+        .from(now.date(), if before { -1 } else { 1 })
+        .is_none()
+    {
         return Some(Vec::new());
     }
     span_beside(&length, now, before).map(one)
@@ -159,14 +162,11 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
                 Slot::Weekday,
             ];
             let twice = pairs.into_iter().find(|slot| slots.all(*slot).count() == 2);
-            let mixed = slots.all(Slot::D).count() == 1 && slots.all(Slot::Ordinal).count() == 1;
-            let is_end = |slot: Slot| match twice {
-                Some(twice) => slot == twice,
-                None => mixed && matches!(slot, Slot::D | Slot::Ordinal),
-            };
-            if twice.is_none() && !mixed {
-                return None;
-            }
+            let mixed = [[Slot::D, Slot::Ordinal], [Slot::Hour, Slot::Time]]
+                .into_iter()
+                .find(|pair| pair.iter().all(|slot| slots.all(*slot).count() == 1));
+            let end = twice.map(|slot| [slot; 2]).or(mixed)?;
+            let is_end = |slot: Slot| end.contains(&slot);
             let ends: Vec<usize> = (0..slots.0.len())
                 .filter(|&at| is_end(slots.0[at].0))
                 .collect();
@@ -193,8 +193,14 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
         a = b.clone();
         a.clock = clock;
     }
-    if a.clock.pm.is_none() && a.clock.part.is_none() && a.clock.hour <= b.clock.hour {
-        (a.clock.pm, a.clock.part) = (b.clock.pm, b.clock.part);
+    if a.clock.pm.is_none() && a.clock.part.is_none() {
+        let on_face = |of: Option<i8>| of.map(|hour| hour % 12);
+        if on_face(a.clock.hour) <= on_face(b.clock.hour) {
+            (a.clock.pm, a.clock.part) = (b.clock.pm, b.clock.part);
+        } else {
+            // "11-1pm" begins before noon.
+            a.clock.pm = b.clock.pm.map(|pm| !pm);
+        }
     }
     if a.base.is_none() && b.base.is_none() {
         // "November to February 2017", "the 3rd to the 12th of September".
@@ -232,7 +238,10 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
         };
         let open = b.base.is_none() && b.year.is_none() && b.relative.is_none();
         let ends = if open {
-            b.readings(&near)
+            // The day before may lie in a December that is not the one after January.
+            let mut ends = b.readings(&near);
+            ends.extend(b.readings(&context.at(from.first())));
+            ends
         } else {
             b.readings(context)
         };
@@ -280,17 +289,48 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
     (!out.is_empty()).then_some(out)
 }
 
-/// From the beginning of a date to yesterday, or from today to its end.
+/// From the beginning of a date to yesterday, or from today to its end; no reading where that is no day.
 pub(super) fn running(slots: &Slots<'_>, context: &Context, so_far: bool) -> Option<Vec<Reading>> {
     let today = context.today()?;
     let when = put_together(slots, context, false)?;
-    all(when.readings(context), |reading| {
+    let running = all(when.readings(context), |reading| {
         if so_far {
             let yesterday = calendar::plus_days(today, -1)?;
             Val::days(reading.val.first(), yesterday.min(reading.val.last()))
         } else {
             Val::days(today.max(reading.val.first()), reading.val.last())
         }
+    });
+    Some(running.unwrap_or_default())
+}
+
+/// The last weekday before a date, or the first one after it.
+pub(super) fn weekday_beside(
+    slots: &Slots<'_>,
+    context: &Context,
+    before: bool,
+) -> Option<Vec<Reading>> {
+    let weekday = i8::try_from(slots.value(Slot::Weekday)?).ok()?;
+    let rest: Vec<Filled> = slots
+        .0
+        .iter()
+        .filter(|(slot, _)| *slot != Slot::Weekday)
+        .cloned()
+        .collect();
+    let of = put_together(&Slots(&rest), context, false)?;
+    if of.is_clock() {
+        return None;
+    }
+    all(of.readings(context), |reading| {
+        let days = |from: i8, to: i8| i64::from((to - from - 1).rem_euclid(7) + 1);
+        let day = if before {
+            let first = reading.val.first();
+            calendar::plus_days(first, -days(weekday, calendar::weekday(first)))
+        } else {
+            let last = reading.val.last();
+            calendar::plus_days(last, days(calendar::weekday(last), weekday))
+        };
+        day.map(Val::day)
     })
 }
 
