@@ -13,6 +13,7 @@ use super::{
     recurring::Recur,
     table::{Makes, Table},
     text::{Kind, Tokens},
+    weekdays,
     when::{Context, When},
 };
 
@@ -150,6 +151,14 @@ impl<'a> Chart<'a> {
             return;
         }
         self.number(start);
+        for (end, bits) in weekdays::rows(self.table, self.tokens, self.words, start) {
+            self.nodes[start].push(Node {
+                class: Class::Weekdays,
+                end,
+                sem: Sem::Value(bits),
+                rank: 1,
+            });
+        }
         if let Some(step) = self.table.tree.first_word(word) {
             self.walk(step, start, start + 1, matches);
             self.make_all(start, matches);

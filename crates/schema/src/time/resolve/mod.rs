@@ -27,6 +27,7 @@ mod table;
 mod tense;
 mod text;
 mod tree;
+mod weekdays;
 mod when;
 mod written;
 

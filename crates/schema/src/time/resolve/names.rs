@@ -94,6 +94,7 @@ names! {
         Number = "number",
         Ordinal = "ordinal",
         Weekday = "weekday",
+        Weekdays = "weekdays",
         Month = "month",
         Unit = "unit",
         Season = "season",
@@ -135,6 +136,8 @@ names! {
         /// An ordinal (`[ordinals]`, or made by the action `ordinal`); -1 is the last.
         Ordinal = "ordinal",
         Weekday = "weekday",
+        /// Several weekdays by their `[weekday_letters]`.
+        Weekdays = "weekdays",
         /// A month's name.
         Month = "month",
         Unit = "unit",
@@ -172,6 +175,7 @@ impl Slot {
             }
             Self::Ordinal => Class::Ordinal,
             Self::Weekday => Class::Weekday,
+            Self::Weekdays => Class::Weekdays,
             Self::Month => Class::Month,
             Self::Unit => Class::Unit,
             Self::Season => Class::Season,

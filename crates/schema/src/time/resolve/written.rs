@@ -41,6 +41,9 @@ pub(super) struct Written {
     #[serde(default)]
     pub(super) ordinals: BTreeMap<String, i32>,
     pub(super) weekdays: Lists,
+    /// One letter for each weekday, as they stand in a row (月水金).
+    #[serde(default)]
+    pub(super) weekday_letters: Lists,
     pub(super) months: Lists,
     pub(super) units: Lists,
     #[serde(default)]

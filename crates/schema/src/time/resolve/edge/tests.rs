@@ -27,7 +27,7 @@ const OTHERS: [&str; 6] = [
 struct Words {
     language: Language,
     written: Written,
-    /// Counts up, so that every use of a slot takes another word.
+    /// Counts up from what the pattern is, so that uses of a slot take other words and patterns do not depend on others.
     turn: usize,
 }
 
@@ -172,10 +172,12 @@ impl Words {
         let sets: Vec<String> = self.written.sets.keys().cloned().collect();
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let rules: Vec<String> = self.written.rules.values().flatten().cloned().collect();
-        for pieces in rules
-            .iter()
-            .flat_map(|rule| pattern::expand(rule, &sets).unwrap())
-        {
+        let flat = rules.iter().flat_map(|rule| {
+            let flat = pattern::expand(rule, &sets).unwrap();
+            flat.into_iter().map(move |pieces| (rule, pieces))
+        });
+        for (rule, pieces) in flat {
+            self.turn = rule.bytes().map(usize::from).sum();
             let piece = |piece: &Piece| match piece {
                 Piece::Text(text) => Some(text.clone()),
                 Piece::Slot(slot, only) => self.fill(*slot, *only),
@@ -212,7 +214,7 @@ fn is_open(pieces: &[Piece]) -> bool {
     let days_of_month = count(&[Slot::D, Slot::Ordinal]);
     let months = count(&[Slot::Month, Slot::M]);
     // "The 3rd week of March", "in June from 4 to 6".
-    let others = count(&[Slot::Unit, Slot::Time, Slot::Hour]);
+    let others = count(&[Slot::N, Slot::Unit, Slot::Time, Slot::Hour]);
     days + days_of_month > 1 || months > 1 || days + months > 1 || (days + months > 0 && others > 0)
 }
 
