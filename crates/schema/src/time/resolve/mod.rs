@@ -397,6 +397,7 @@ fn best<'a>(
             && !weak(node, at, text, tokens, table)
             && (node.class == Class::Recurrence || !quantity::follows_sign(tokens, at))
             && !quantity::is_cut(tokens, at..node.end)
+            && !quantity::is_house(tokens, table, at..node.end)
             && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
     // Of equals the first: what stands first in the table.

@@ -97,6 +97,7 @@ pub struct Table {
     pub(super) signs: Signs,
     weak: HashSet<String>,
     measures: Vec<Vec<u32>>,
+    streets: HashSet<String>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
@@ -124,6 +125,7 @@ impl Table {
             signs: Signs::default(),
             weak: written.weak.iter().map(|word| folded(word)).collect(),
             measures: Vec::new(),
+            streets: written.streets.iter().map(|word| folded(word)).collect(),
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
@@ -255,6 +257,11 @@ impl Table {
     /// Whether the words begin with a measure.
     pub(super) fn is_measure(&self, words: &[u32]) -> bool {
         self.measures.iter().any(|row| words.starts_with(row))
+    }
+
+    /// Whether `folded` stands for a street behind its name.
+    pub(super) fn is_street(&self, folded: &str) -> bool {
+        self.streets.contains(folded)
     }
 
     /// What a value is called: the first word of its list, as it is written there.
