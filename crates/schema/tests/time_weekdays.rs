@@ -109,6 +109,8 @@ fn every_weekday_of_a_list_is_meant() {
             &[1, 3, 4, 5],
         ),
         ("fr", "Je nage chaque lundi et jeudi.", &[1, 4]),
+        ("es", "Trabajo de martes a sábado.", &[2, 3, 4, 5, 6]),
+        ("pt", "Trabalho de terça a sábado.", &[2, 3, 4, 5, 6]),
         ("pt", "Nado toda segunda e quinta.", &[1, 4]),
         (
             "pt",
