@@ -157,14 +157,14 @@ pub(super) fn make(
             }
         }
         Action::Pair => {
-            let mut days = range(&slots, context, false)?;
+            let mut days = match range(&slots, context, false) {
+                None if context.anchor.is_none() => Vec::new(),
+                days => days?,
+            };
             if days.is_empty() {
-                return slots
-                    .dates()
-                    .next()
-                    .is_none()
-                    .then(When::lost)
-                    .and_then(date);
+                // Of two dates each stands for itself.
+                let one = slots.dates().next().is_none();
+                return one.then(When::lost).and_then(date);
             }
             days.retain(|reading| reading.val.length() == 2 && reading.val.to != reading.val.from);
             known((!days.is_empty()).then_some(days))

@@ -150,8 +150,16 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
         }));
     } else if let Some(unit) = slots.unit() {
         let steps = i64::from(relative.unwrap_or(0));
+        // "The last second" is more often an ordinal.
+        if unit == Unit::Second {
+            return None;
+        }
         if context.anchor.is_some() {
             let today = context.today()?;
+            // No time is told for "the next hour".
+            if matches!(unit, Unit::Minute | Unit::Hour) {
+                return Some(When::lost());
+            }
             let val = calendar::unit_at(today, unit, steps)?;
             base = Some(Some(
                 if unit == Unit::Weekend && steps == 0 && val.first() > today {

@@ -102,10 +102,8 @@ pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Opti
         return None;
     }
     let now = context.anchor?;
-    if length
-        .from(now.date(), if before { -1 } else { 1 })
-        .is_none()
-    {
+    let end = length.from(now.date(), if before { -1 } else { 1 });
+    if end.is_none() || length.unit == Unit::Second {
         return Some(Vec::new());
     }
     span_beside(&length, now, before).map(one)

@@ -52,17 +52,14 @@ impl Words {
     /// The words of a class that are a time by themselves; of one value where that is given.
     fn of(&self, class: Class, only: Option<i32>) -> Vec<&str> {
         let place = |list: &[&str], name: &str| list.iter().position(|of| *of == name);
-        let value = |name: &str| {
-            let value = match class {
-                Class::Weekday => place(&WEEKDAYS, name).map(|at| at as i32 + 1),
-                Class::Month => place(&MONTHS, name).map(|at| at as i32 + 1),
-                Class::Unit => Unit::from_name(name).map(|of| of as i32),
-                Class::Season => Season::from_name(name).map(|of| of as i32),
-                Class::Part => Part::from_name(name).map(|of| of as i32),
-                Class::Portion => Portion::from_name(name).map(|of| of as i32),
-                _ => name.parse().ok(),
-            };
-            value
+        let value = |name: &str| match class {
+            Class::Weekday => place(&WEEKDAYS, name).map(|at| at as i32 + 1),
+            Class::Month => place(&MONTHS, name).map(|at| at as i32 + 1),
+            Class::Unit => Unit::from_name(name).map(|of| of as i32),
+            Class::Season => Season::from_name(name).map(|of| of as i32),
+            Class::Part => Part::from_name(name).map(|of| of as i32),
+            Class::Portion => Portion::from_name(name).map(|of| of as i32),
+            _ => name.parse().ok(),
         };
         self.lists()
             .into_iter()
