@@ -90,3 +90,84 @@ fn times_beside_numbers_are_read() {
         assert_eq!(got, expected, "{text}");
     }
 }
+
+#[test]
+fn versions_telephones_addresses_and_names_are_no_times() {
+    let mut wrong = Vec::new();
+    for (code, text) in [
+        ("en", "Support is there 24/7 for you."),
+        ("de", "Der Dienst läuft 24/7."),
+        ("es", "Atienden 24/7."),
+        ("fr", "Le service répond 24/7."),
+        ("pt", "O suporte atende 24/7."),
+        ("ko", "24/7 운영합니다"),
+        ("en", "We run v2024.3.1 in production."),
+        ("ko", "우리는 v2024.3.1 버전만 썼다"),
+        ("en", "Upgrade to version 2024.3.1 first."),
+        ("en", "The suite says 12/24 passed."),
+        ("en", "It has a ratio of 1/2 in it."),
+        ("en", "Call 02-2024-1010 please."),
+        ("ko", "전화는 02-2024-1010 으로"),
+        ("en", "Call 555-2024 please."),
+        ("en", "It cost 1999 won there."),
+        ("en", "I own 2000 shares of it."),
+        ("en", "A crowd of 2000 people cheered."),
+        ("en", "See page 2019 of it."),
+        ("en", "He sleeps in room 1984 there."),
+        ("en", "It ran Windows 2000 well."),
+        ("en", "We live at 2015 Main Street."),
+        ("en", "I think the Sun is hot."),
+        ("en", "August is my brother."),
+        ("ko", "3월드컵 경기장에서 만나"),
+        ("ko", "3월의 라이온을 읽었다"),
+        ("ko", "나는 1일 1식을 한다"),
+        ("ja", "薬は1日1個です"),
+        ("ja", "一月堂で会った"),
+    ] {
+        let got = found(code, text);
+        if !got.is_empty() {
+            wrong.push(format!("{text}: {got:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn years_and_days_beside_such_words_are_read() {
+    for (code, text, expected) in [
+        (
+            "en",
+            "In 2020 people stayed home.",
+            &[("In 2020", "2020")][..],
+        ),
+        (
+            "en",
+            "The team in 1999 won the cup.",
+            &[("in 1999", "1999")],
+        ),
+        (
+            "en",
+            "In 2015 Main Street was closed.",
+            &[("In 2015", "2015")],
+        ),
+        ("en", "In 2019 shares fell.", &[("In 2019", "2019")]),
+        (
+            "en",
+            "It ran from 2019-2021.",
+            &[("from 2019-2021", "2019/2021")],
+        ),
+        (
+            "en",
+            "See you Sun at noon.",
+            &[("Sun at noon", "2024-05-12T12:00")],
+        ),
+        ("en", "We arrive in August.", &[("in August", "2024-08")]),
+        ("es", "Llegan el 24/7.", &[("el 24/7", "2024-07-24")]),
+        ("ko", "3월의 날씨가 좋았다", &[("3월", "2024-03")]),
+        ("ja", "1日に会った", &[("1日", "2024-05-01")]),
+    ] {
+        let got = found(code, text);
+        let got: Vec<(&str, &str)> = got.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(got, expected, "{text}");
+    }
+}

@@ -1,228 +1,45 @@
 //! A sentence says the same with its relative date written out, in ten languages.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod time_fuzz;
+mod time_speech;
 
 use jiff::civil::{Date, DateTime};
 use mem_schema::moment::Moment;
 use mem_schema::time::resolve::{Language, Options, resolve};
 use mem_schema::time::value::{Point, TimeValue};
+use time_speech::{SPEECH, Speech, first_words, months, weekdays};
 
-/// How a language writes what is counted from today, and dates; `{n}` is a number, `{name}` a month's name.
-struct Speech {
-    code: &'static str,
-    /// Around the expression.
-    sentence: &'static str,
-    /// Days, months and years ago, and days, months and years from now.
-    counted: [&'static str; 6],
-    /// A day, a month, a year.
-    dates: [&'static str; 3],
-}
-
-const SPEECH: [Speech; 10] = [
-    Speech {
-        code: "en",
-        sentence: "My brother, Zoya and I: {}, at the lake.",
-        counted: [
-            "{n} days ago",
-            "{n} months ago",
-            "{n} years ago",
-            "in {n} days",
-            "in {n} months",
-            "in {n} years",
-        ],
-        dates: ["{d} {name} {year}", "{name} {year}", "{year}"],
-    },
-    Speech {
-        code: "ko",
-        sentence: "우리 가족은 {} 호수에",
-        counted: [
-            "{n}일 전",
-            "{n}개월 전",
-            "{n}년 전",
-            "{n}일 후",
-            "{n}개월 후",
-            "{n}년 후",
-        ],
-        dates: ["{year}년 {m}월 {d}일", "{year}년 {m}월", "{year}년"],
-    },
-    Speech {
-        code: "ja",
-        sentence: "家族と{}に湖で。",
-        counted: [
-            "{n}日前",
-            "{n}か月前",
-            "{n}年前",
-            "{n}日後",
-            "{n}か月後",
-            "{n}年後",
-        ],
-        dates: ["{year}年{m}月{d}日", "{year}年{m}月", "{year}年"],
-    },
-    Speech {
-        code: "zh",
-        sentence: "我们一家{}在湖边。",
-        counted: [
-            "{n}天前",
-            "{n}个月前",
-            "{n}年前",
-            "{n}天后",
-            "{n}个月后",
-            "{n}年后",
-        ],
-        dates: ["{year}年{m}月{d}日", "{year}年{m}月", "{year}年"],
-    },
-    Speech {
-        code: "ar",
-        sentence: "الرحلة مع العائلة {} عند البحيرة.",
-        counted: [
-            "قبل {n} أيام",
-            "قبل {n} أشهر",
-            "قبل {n} سنوات",
-            "بعد {n} أيام",
-            "بعد {n} أشهر",
-            "بعد {n} سنوات",
-        ],
-        dates: ["{d} {name} {year}", "{name} {year}", "عام {year}"],
-    },
-    Speech {
-        code: "hi",
-        sentence: "हमारा परिवार {} झील पर।",
-        counted: [
-            "{n} दिन पहले",
-            "{n} महीने पहले",
-            "{n} साल पहले",
-            "{n} दिन बाद",
-            "{n} महीने बाद",
-            "{n} साल बाद",
-        ],
-        dates: ["{d} {name} {year}", "{name} {year}", "{year}"],
-    },
-    Speech {
-        code: "de",
-        sentence: "Die Familie, {}, am See.",
-        counted: [
-            "vor {n} Tagen",
-            "vor {n} Monaten",
-            "vor {n} Jahren",
-            "in {n} Tagen",
-            "in {n} Monaten",
-            "in {n} Jahren",
-        ],
-        dates: ["{d}. {name} {year}", "{name} {year}", "{year}"],
-    },
-    Speech {
-        code: "es",
-        sentence: "La familia, {}, junto al lago.",
-        counted: [
-            "hace {n} días",
-            "hace {n} meses",
-            "hace {n} años",
-            "dentro de {n} días",
-            "dentro de {n} meses",
-            "dentro de {n} años",
-        ],
-        dates: ["{d} de {name} de {year}", "{name} de {year}", "{year}"],
-    },
-    Speech {
-        code: "fr",
-        sentence: "La famille, {}, près du lac.",
-        counted: [
-            "il y a {n} jours",
-            "il y a {n} mois",
-            "il y a {n} ans",
-            "dans {n} jours",
-            "dans {n} mois",
-            "dans {n} ans",
-        ],
-        dates: ["{d} {name} {year}", "{name} {year}", "{year}"],
-    },
-    Speech {
-        code: "pt",
-        sentence: "A família, {}, perto do lago.",
-        counted: [
-            "há {n} dias",
-            "há {n} meses",
-            "há {n} anos",
-            "daqui a {n} dias",
-            "daqui a {n} meses",
-            "daqui a {n} anos",
-        ],
-        dates: ["{d} de {name} de {year}", "{name} de {year}", "{year}"],
-    },
-];
-
-/// First words of the lists of a section of a table.
-fn first_words(code: &str, section: &str) -> Vec<(String, String)> {
-    let file = format!("{}/time/{code}.toml", env!("CARGO_MANIFEST_DIR"));
-    let table: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
-    let word = |(name, words): (&String, &toml::Value)| {
-        (name.clone(), words[0].as_str().unwrap().to_owned())
-    };
-    table[section]
-        .as_table()
-        .unwrap()
-        .iter()
-        .map(word)
-        .collect()
-}
-
-impl Speech {
-    /// The date in words.
-    fn write(&self, point: Point, months: &[String]) -> String {
-        let form = match point {
-            Point::Year(_) => self.dates[2],
-            Point::Month { .. } => self.dates[1],
-            _ => self.dates[0],
-        };
-        let date = point.first();
-        form.replace("{d}", &date.day().to_string())
-            .replace("{m}", &date.month().to_string())
-            .replace("{name}", &months[date.month() as usize - 1])
-            .replace("{year}", &date.year().to_string())
-    }
-}
-
-#[test]
-fn a_sentence_with_its_date_written_out_says_the_same() {
-    let mut source = time_fuzz::Bytes(7);
-    let mut random = |range: std::ops::Range<i64>| {
+/// Numbers of a range, always the same ones for a seed.
+fn random(seed: u64) -> impl FnMut(std::ops::Range<i64>) -> i64 {
+    let mut source = time_fuzz::Bytes(seed);
+    move |range| {
         let mut bytes = Vec::new();
         source.next(2, &mut bytes);
         let number = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         range.start + i64::from(number) % (range.end - range.start)
+    }
+}
+
+/// What a sentence with the words means, whose only expression they must be.
+fn first(speech: &Speech, words: &str, at: &Moment) -> TimeValue {
+    let options = Options {
+        language: Language::from_code(speech.code),
+        ..Options::default()
     };
+    let text = speech.sentence.replace("{}", words);
+    let found = resolve(&text, Some(at), &options);
+    let [only] = &found[..] else {
+        panic!("one expression in {text}, not {found:?}");
+    };
+    only.candidates.first().cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_sentence_with_its_date_written_out_says_the_same() {
+    let mut random = random(7);
     for speech in &SPEECH {
-        let options = Options {
-            language: Language::from_code(speech.code),
-            ..Options::default()
-        };
-        let names = first_words(speech.code, "months");
-        let months: Vec<String> = [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ]
-        .iter()
-        .map(|month| {
-            names
-                .iter()
-                .find(|(name, _)| name == month)
-                .unwrap()
-                .1
-                .clone()
-        })
-        .collect();
+        let first = |words: &str, at: &Moment| first(speech, words, at);
+        let months = months(speech.code);
         let days = first_words(speech.code, "days");
         for _ in 0..300 {
             let date = Date::constant(2000, 1, 1)
@@ -231,15 +48,7 @@ fn a_sentence_with_its_date_written_out_says_the_same() {
             let at = Moment::local(date.at(14, 30, 0, 0));
             let n = random(3..10).to_string();
             let counted = speech.counted.map(|words| words.replace("{n}", &n));
-            for words in counted.iter().chain(days.iter().map(|(_, words)| words)) {
-                let first = |words: &str, at: &Moment| {
-                    let text = speech.sentence.replace("{}", words);
-                    let found = resolve(&text, Some(at), &options);
-                    let [only] = &found[..] else {
-                        panic!("one expression in {text}, not {found:?}");
-                    };
-                    only.candidates.first().cloned().unwrap_or_default()
-                };
+            for words in counted.iter().chain(&days) {
                 let value = first(words, &at);
                 let TimeValue::Point(point) = value else {
                     panic!("{words} on {at} is {value}");
@@ -263,4 +72,68 @@ fn a_sentence_with_its_date_written_out_says_the_same() {
             }
         }
     }
+}
+
+/// Words of weeks, weekends, weekdays and ranges on many days, with what they mean.
+#[test]
+fn a_sentence_with_its_weeks_and_ranges_written_out_says_the_same() {
+    let mut random = random(11);
+    let mut wrong = std::collections::BTreeMap::new();
+    for speech in &SPEECH {
+        let (months, weekdays) = (months(speech.code), weekdays(speech.code));
+        for _ in 0..60 {
+            let date = Date::constant(2000, 1, 1)
+                .checked_add(jiff::Span::new().days(random(0..12_000)))
+                .unwrap();
+            let at = Moment::local(date.at(14, 30, 0, 0));
+            // Weeks run from Monday to Sunday; the last weekend is the last one that is over.
+            let days = |from: i64, to: i64| {
+                let monday = i64::from(date.weekday().to_monday_zero_offset());
+                let [from, to] = [from, to].map(|days| {
+                    let span = jiff::Span::new().days(days - monday);
+                    Point::Day(date.checked_add(span).unwrap())
+                });
+                TimeValue::Range(from, to)
+            };
+            for (words, expected) in [
+                (speech.weeks[0], days(-7, -1)),
+                (speech.weeks[1], days(7, 13)),
+                (speech.weeks[2], days(-2, -1)),
+            ] {
+                assert_eq!(first(speech, words, &at), expected, "{words} on {at}");
+            }
+            let mut pair = |names: &[String]| {
+                let from = random(0..names.len() as i64 - 1);
+                let to = random(from + 1..names.len() as i64);
+                [from, to].map(|at| names[at as usize].clone())
+            };
+            let [day, end] = pair(&weekdays);
+            let [month, last] = pair(&months);
+            let fill = |form: &str, a: &str, b: &str| form.replace("{a}", a).replace("{b}", b);
+            let mut said: Vec<String> = speech.weeks.iter().map(|&of| of.to_owned()).collect();
+            said.extend(speech.weekdays.iter().map(|form| fill(form, &day, "")));
+            said.push(fill(speech.ranges[0], &day, &end));
+            said.push(fill(speech.ranges[1], &month, &last));
+            for words in said {
+                let value = first(speech, &words, &at);
+                let Some(written) = speech.write_value(&value, &months) else {
+                    wrong.insert(words.clone(), format!("{words} on {at} is {value}"));
+                    continue;
+                };
+                for other in [
+                    at,
+                    Moment::local(DateTime::constant(2015, 6, 1, 9, 0, 0, 0)),
+                ] {
+                    let again = first(speech, &written, &other);
+                    if again != value {
+                        wrong.insert(
+                            words.clone(),
+                            format!("{words} on {at} is {value}, {written} on {other} is {again}"),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -12,7 +12,7 @@ use super::{
     portion::portion_of,
     recurring::recurrence,
     slots::{Slots, named, small},
-    spans::{began, beside, moved, range, running},
+    spans::{began, beside, moved, range, running, weekday_beside},
     table::Table,
     when::{Context, Reading, Side, When},
 };
@@ -33,8 +33,10 @@ pub(super) fn make(
     let date = |when: When| Some((Class::Date, Sem::When(Rc::new(when))));
     let known = |readings: Option<Vec<Reading>>| {
         let readings = match readings {
-            // Nothing can be told without a message time; a date that does not exist is no date.
-            None if context.anchor.is_some() => return None,
+            // Nothing can be told without a message time, or from a date that does not exist.
+            None if context.anchor.is_some() && !slots.dates().any(|of| of.is_lost()) => {
+                return None;
+            }
             readings => readings.unwrap_or_default(),
         };
         Some((Class::Date, Sem::When(Rc::new(When::known(readings)))))
@@ -79,7 +81,24 @@ pub(super) fn make(
             };
             Some((Class::Time, Sem::When(Rc::new(when))))
         }
-        Action::Date => date(put_together(&slots, context, false)?),
+        Action::Date => {
+            let when = put_together(&slots, context, false)?;
+            // "4/31" is no date that does not exist but two numbers.
+            let is_bare =
+                || !words.contains(char::is_alphabetic) && slots.all(Slot::Year).next().is_none();
+            let is_own =
+                slots.all(Slot::D).next().is_some() && slots.all(Slot::Yy).next().is_none();
+            (!(when.is_lost() && is_own && is_bare())).then_some(())?;
+            date(when)
+        }
+        Action::NoDate => {
+            let is_short = |sem: &Sem| matches!(sem, Sem::Number(_, digits) if *digits <= 2);
+            slots
+                .all(Slot::N)
+                .all(is_short)
+                .then(When::lost)
+                .and_then(date)
+        }
         Action::WeekdayOfWeek => date(put_together(&slots, context, true)?),
         Action::Past | Action::Future => {
             let mut when = put_together(&slots, context, false)?;
@@ -101,9 +120,9 @@ pub(super) fn make(
             readings
         })),
         Action::LastSpan | Action::NextSpan => {
-            known(beside(&slots, context, action == Action::LastSpan).map(one))
+            known(beside(&slots, context, action == Action::LastSpan))
         }
-        Action::SpanFrom => {
+        Action::SpanFrom | Action::SpanAt => {
             let length = slots.span()?;
             let from = slots.dates().next()?.readings(context);
             let span = |reading: &Reading, more: i64| {
@@ -111,8 +130,8 @@ pub(super) fn make(
                 let last = calendar::plus_days(length.from(first, 1)?, more)?;
                 Some(Reading {
                     val: Val::days(first, last)?,
-                    // What is said may also be only that it begins then.
-                    whole: Some(reading.val),
+                    exact: None,
+                    whole: (action == Action::SpanAt).then_some(reading.val),
                     ..*reading
                 })
             };
@@ -138,10 +157,23 @@ pub(super) fn make(
             }
         }
         Action::Pair => {
-            let mut days = range(&slots, context, false)?;
+            let mut days = match range(&slots, context, false) {
+                None if context.anchor.is_none() => Vec::new(),
+                days => days?,
+            };
+            if days.is_empty() {
+                // Of two dates each stands for itself.
+                let one = slots.dates().next().is_none();
+                return one.then(When::lost).and_then(date);
+            }
             days.retain(|reading| reading.val.length() == 2 && reading.val.to != reading.val.from);
             known((!days.is_empty()).then_some(days))
         }
+        Action::WeekdayBefore | Action::WeekdayAfter => known(weekday_beside(
+            &slots,
+            context,
+            action == Action::WeekdayBefore,
+        )),
         Action::SoFar => known(running(&slots, context, true)),
         Action::RestOf => known(running(&slots, context, false)),
         Action::WeekOf => {
@@ -237,7 +269,7 @@ pub(super) fn one(val: Val) -> Vec<Reading> {
     vec![Reading::sure(val)]
 }
 
-/// Every reading changed by `change`; `None` when there is none.
+/// Every reading changed by `change`; `None` when nothing is left of them.
 pub(super) fn all(
     readings: Vec<Reading>,
     change: impl Fn(&Reading) -> Option<Val>,
@@ -253,5 +285,5 @@ pub(super) fn all(
             })
         })
         .collect();
-    (!out.is_empty()).then_some(out)
+    (!out.is_empty() || readings.is_empty()).then_some(out)
 }

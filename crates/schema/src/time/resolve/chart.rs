@@ -13,6 +13,7 @@ use super::{
     recurring::Recur,
     table::{Makes, Table},
     text::{Kind, Tokens},
+    weekdays,
     when::{Context, When},
 };
 
@@ -42,6 +43,13 @@ pub(super) enum Sem {
     Unresolved,
     /// No time at all.
     Nothing,
+}
+
+impl Sem {
+    /// Whether it is a date that was said and does not exist, or that needs a message time.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::When(when) if when.is_lost())
+    }
 }
 
 /// A part of the text with what it means.
@@ -143,6 +151,14 @@ impl<'a> Chart<'a> {
             return;
         }
         self.number(start);
+        for (end, bits) in weekdays::rows(self.table, self.tokens, self.words, start) {
+            self.nodes[start].push(Node {
+                class: Class::Weekdays,
+                end,
+                sem: Sem::Value(bits),
+                rank: 1,
+            });
+        }
         if let Some(step) = self.table.tree.first_word(word) {
             self.walk(step, start, start + 1, matches);
             self.make_all(start, matches);
@@ -248,9 +264,20 @@ impl<'a> Chart<'a> {
         let same = self.nodes[start]
             .iter()
             .filter(|node| node.end == end && node.class == class);
+        // Without a message time most dates have none.
+        let known = self.context.anchor.is_some();
+        let is_lost = known && sem.is_lost();
         let (count, best) = same.fold((0, 0), |(count, best), node| {
-            (count + 1, best.max(node.rank))
+            if is_lost || !(known && node.sem.is_lost()) {
+                (count + 1, best.max(node.rank))
+            } else {
+                (count, best)
+            }
         });
+        // A date that does not exist is none of those that are meant, if there are any.
+        if is_lost && count > 0 {
+            return;
+        }
         // One that is read more flatly than all others is kept in any case.
         if count >= SAME && (rank <= best || count >= 2 * SAME) {
             return;

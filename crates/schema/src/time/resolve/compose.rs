@@ -1,5 +1,7 @@
 //! All slots of a date, or of a time of day, put together.
 
+use std::rc::Rc;
+
 use super::{
     actions::{EITHER_WAY, one},
     calendar::{self, Val},
@@ -93,6 +95,9 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
         clock: clock(Action::Time, slots)?,
         ..When::default()
     };
+    if context.anchor.is_some() && slots.dates().any(|date| date.is_lost()) {
+        return lost_with(slots);
+    }
     for date in slots.dates() {
         when = when.merge(date)?;
     }
@@ -126,7 +131,9 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
     }
     if let (Some(month), Some(day)) = (own.month, own.day) {
         // A leap year has all days.
-        jiff::civil::Date::new(own.year.unwrap_or(2000), month, day).ok()?;
+        if jiff::civil::Date::new(own.year.unwrap_or(2000), month, day).is_err() {
+            return Some(When::lost());
+        }
     }
     let relative = slots.value(Slot::Relative);
     let mut base = None;
@@ -143,8 +150,16 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
         }));
     } else if let Some(unit) = slots.unit() {
         let steps = i64::from(relative.unwrap_or(0));
+        // "The last second" is more often an ordinal.
+        if unit == Unit::Second {
+            return None;
+        }
         if context.anchor.is_some() {
             let today = context.today()?;
+            // No time is told for "the next hour".
+            if matches!(unit, Unit::Minute | Unit::Hour) {
+                return Some(When::lost());
+            }
             let val = calendar::unit_at(today, unit, steps)?;
             base = Some(Some(
                 if unit == Unit::Weekend && steps == 0 && val.first() > today {
@@ -191,9 +206,19 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
         own.base = Some(base.unwrap_or_default());
     }
     let out = when.merge(&own)?;
-    // Parts that can be worked out but to nothing ("February 30th, 2024") make no date.
+    // Parts that do not go together ("May of last week") make no date.
     if context.anchor.is_some() && !out.is_clock() && out.readings(context).is_empty() {
-        return None;
+        return out.is_nowhere(context).then(When::lost);
     }
     Some(out)
+}
+
+/// A date that does not exist with what the slots say besides; `None` where they name another date.
+fn lost_with(slots: &Slots<'_>) -> Option<When> {
+    let another = [Slot::Month, Slot::M, Slot::Day, Slot::Holiday, Slot::Season];
+    let lost_or_clock = |date: &Rc<When>| date.is_lost() || date.is_clock();
+    let alone = another.iter().all(|slot| slots.all(*slot).next().is_none())
+        && slots.dates().filter(|date| date.is_lost()).count() == 1
+        && slots.dates().all(lost_or_clock);
+    alone.then(When::lost)
 }

@@ -153,6 +153,38 @@ impl When {
         both
     }
 
+    /// Whether it names a day that its month does not have, or a holiday in a year of which nothing is known.
+    pub(super) fn is_nowhere(&self, context: &Context) -> bool {
+        let whole = Self {
+            day: None,
+            weekday: None,
+            holiday: None,
+            side: None,
+            clock: Clock::default(),
+            ..self.clone()
+        };
+        if let Some(holiday) = self.holiday {
+            let mut years: Vec<i16> = whole
+                .readings(context)
+                .iter()
+                .flat_map(|of| of.val.first().year()..=of.val.last().year())
+                .collect();
+            if let (true, Some(today)) = (years.is_empty(), context.today()) {
+                years.extend(today.year() - 2..=today.year() + 2);
+            }
+            return years
+                .iter()
+                .any(|year| holidays::days(holiday, *year).is_empty());
+        }
+        let Some(day) = self.day else {
+            return false;
+        };
+        let months = whole.readings(context);
+        !months.is_empty()
+            && months.iter().all(|of| of.val.as_month().is_some())
+            && (self.relative.is_some() || months.iter().all(|of| of.val.last().day() < day))
+    }
+
     /// The first day in `of` that is the weekday; all of it where none is said.
     pub(super) fn on_weekday(&self, of: Val) -> Option<Val> {
         let Some(weekday) = self.weekday else {

@@ -11,6 +11,7 @@ mod chart;
 mod clock;
 mod compose;
 mod counted;
+mod edge;
 mod holidays;
 mod language;
 mod length;
@@ -26,6 +27,7 @@ mod table;
 mod tense;
 mod text;
 mod tree;
+mod weekdays;
 mod when;
 mod written;
 
@@ -208,31 +210,56 @@ fn read(
     context: &Context,
     language: Language,
 ) -> Vec<Found> {
-    let chart = Chart::read(table, context, text, &tokens, &words);
+    let at = |context: &Context| read_at(text, &tokens, &words, table, context, language);
+    match edge::further_in(context) {
+        Some(further) => edge::here(at(&further), at(context)),
+        None => at(context),
+    }
+}
+
+/// All that one language finds, not minding the ends of the calendar.
+fn read_at(
+    text: &str,
+    tokens: &Tokens<'_>,
+    words: &[u32],
+    table: &Table,
+    context: &Context,
+    language: Language,
+) -> Vec<Found> {
+    let chart = Chart::read(table, context, text, tokens, words);
     let mut out = Vec::new();
     // The day (or the first one) of the date named last.
     let mut named: Option<Date> = None;
     let mut at = 0;
     while at < words.len() {
-        let Some(node) = best(&chart, at, text, &tokens, table) else {
+        let best = |within: Range<usize>| best(&chart, within, text, tokens, table);
+        let Some(mut node) = best(at..words.len()) else {
             at += 1;
             continue;
         };
-        // A longer one that begins inside and goes on behind it is meant.
-        let beyond = |from: usize| {
-            best(&chart, from, text, &tokens, table)
+        // A longer one that begins inside and goes on behind it is meant, and what stands before that.
+        let is_beyond = |from: &usize| {
+            best(*from..words.len())
                 .is_some_and(|of| of.end > node.end && of.end - from > node.end - at)
         };
-        if node.class == Class::Date && (at + 1..node.end).any(beyond) {
-            at += 1;
-            continue;
+        if node.class == Class::Date
+            && let Some(beyond) = (at + 1..node.end).find(is_beyond)
+        {
+            let Some(before) = best(at..beyond) else {
+                at += 1;
+                continue;
+            };
+            node = before;
         }
         let range = tokens.tokens[at].range.start..tokens.tokens[node.end - 1].range.end;
-        let side = tense(table, &tokens, &words, at..node.end);
+        let side = tense(table, tokens, words, at..node.end);
         if let Some(mut found) = found(node, context, side) {
             // Digits that may be read in another order ("4/5") say that too.
+            let digits = |at: usize| tokens.tokens[at].kind == Kind::Digits;
+            let has_digits = (at..node.end).any(digits);
             let equals = chart.nodes[at].iter().filter(|of| {
-                of.end == node.end
+                has_digits
+                    && of.end == node.end
                     && of.class == Class::Date
                     && node.class == Class::Date
                     && of.rank == node.rank
@@ -260,8 +287,8 @@ fn read(
                 carry(
                     &mut found,
                     text,
-                    &tokens,
-                    &words,
+                    tokens,
+                    words,
                     at..node.end,
                     table,
                     &near,
@@ -332,14 +359,15 @@ fn carry(
     found.candidates.splice(at..at, values);
 }
 
-/// The longest time expression that begins with token `at`.
+/// The longest time expression that begins with the first token of `within` and does not go on behind the last.
 fn best<'a>(
     chart: &'a Chart<'_>,
-    at: usize,
+    within: Range<usize>,
     text: &str,
     tokens: &Tokens<'_>,
     table: &Table,
 ) -> Option<&'a Node> {
+    let at = within.start;
     let nodes = &chart.nodes[at];
     if nodes.is_empty() {
         return None;
@@ -369,16 +397,18 @@ fn best<'a>(
             && !weak(node, at, text, tokens, table)
             && (node.class == Class::Recurrence || !quantity::follows_sign(tokens, at))
             && !quantity::is_cut(tokens, at..node.end)
+            && !quantity::is_house(tokens, table, at..node.end)
             && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
     // Of equals the first: what stands first in the table.
     nodes
         .iter()
         .rev()
-        .filter(|node| alone(node))
+        .filter(|node| node.end <= within.end && alone(node))
         .max_by_key(|node| {
             (
                 node.end,
+                !node.sem.is_lost(),
                 node.class == Class::Other,
                 node.class == Class::Recurrence,
                 node.rank,

@@ -94,6 +94,7 @@ names! {
         Number = "number",
         Ordinal = "ordinal",
         Weekday = "weekday",
+        Weekdays = "weekdays",
         Month = "month",
         Unit = "unit",
         Season = "season",
@@ -135,6 +136,8 @@ names! {
         /// An ordinal (`[ordinals]`, or made by the action `ordinal`); -1 is the last.
         Ordinal = "ordinal",
         Weekday = "weekday",
+        /// Several weekdays by their `[weekday_letters]`.
+        Weekdays = "weekdays",
         /// A month's name.
         Month = "month",
         Unit = "unit",
@@ -172,6 +175,7 @@ impl Slot {
             }
             Self::Ordinal => Class::Ordinal,
             Self::Weekday => Class::Weekday,
+            Self::Weekdays => Class::Weekdays,
             Self::Month => Class::Month,
             Self::Unit => Class::Unit,
             Self::Season => Class::Season,
@@ -216,6 +220,9 @@ names! {
         /// `{unit}`, `{weekday}`, `{month}`, `{season}` or `{holiday}`. A finer part is looked up inside a coarser one:
         /// `{weekday} of {date}` is that day of that week. Conflicting parts make no date.
         Date = "date",
+        /// A date that no calendar has, whatever its numbers `{n}` are: for forms in which some numbers make a date and
+        /// others none ("2024-13-05"). A date of the same words goes before it.
+        NoDate = "no_date",
         /// `date`, read as the nearest to today whose direction is the past.
         Past = "past",
         /// `date`, read as the nearest to today whose direction is the future.
@@ -234,12 +241,18 @@ names! {
         NextSpan = "next_span",
         /// The range of `{length}` that begins with `{date}`.
         SpanFrom = "span_from",
+        /// `span_from` where the date may also be all that is meant ("we fly on 8 July for three weeks").
+        SpanAt = "span_at",
         /// From the first `{date}` to the last, both included.
         Range = "range",
         /// `range` of two days side by side ("the 11th and 12th"); nothing for others.
         Pair = "pair",
         /// From the first `{date}` up to the day before the last.
         RangeBefore = "range_before",
+        /// The last `{weekday}` before `{date}` or `{holiday}`.
+        WeekdayBefore = "weekday_before",
+        /// The first `{weekday}` after `{date}` or `{holiday}`.
+        WeekdayAfter = "weekday_after",
         /// From the beginning of `{date}` (this year, this week) to yesterday.
         SoFar = "so_far",
         /// From today to the end of `{date}`.

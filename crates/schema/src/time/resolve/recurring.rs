@@ -7,6 +7,7 @@ use super::{
     names::{Action, Class, Slot, Unit},
     slots::{Slots, value_of},
     table::Table,
+    weekdays,
     when::When,
 };
 
@@ -57,6 +58,8 @@ pub(super) fn recurrence(
     }
     let mut unit = slots.unit().or(slots.length().map(|length| length.unit));
     let mut weekdays: Vec<i32> = slots.all(Slot::Weekday).filter_map(value_of).collect();
+    let rows = slots.all(Slot::Weekdays).filter_map(value_of);
+    weekdays.extend(rows.flat_map(weekdays::of_bits));
     let mut step = step;
     let mut before = Vec::new();
     let mut nth_before = None;

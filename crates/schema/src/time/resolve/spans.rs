@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use jiff::civil::DateTime;
+
 use super::{
     actions::{all, one},
     calendar::{self, Val},
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::time::value::Point;
 
-/// A length before or after now or a date.
+/// A length before or after now or a date; no reading where that lies beyond the calendar.
 pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     let rest: Vec<Filled> = slots
@@ -31,6 +33,10 @@ pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<V
                 calendar::week(calendar::plus_days(reading.val.first(), 7 * sign)?)
             });
         }
+        let is_far = |of: &Reading| length.from(of.val.first(), sign).is_none();
+        if !from.is_empty() && from.iter().all(is_far) {
+            return Some(Vec::new());
+        }
         let mut moved = all(from, |reading| shifted(&reading.val, &length, sign))?;
         for reading in moved
             .iter_mut()
@@ -42,7 +48,9 @@ pub(super) fn moved(slots: &Slots<'_>, context: &Context, sign: i64) -> Option<V
     }
     let now = context.anchor?;
     let today = now.date();
-    let exact = length.from(today, sign)?;
+    let Some(exact) = length.from(today, sign) else {
+        return Some(Vec::new());
+    };
     if length.minutes != 0 {
         let time = calendar::plus_minutes(exact.to_datetime(now.time()), sign * length.minutes)?;
         return Some(one(Val::point(Point::minute(time).ok()?)));
@@ -87,13 +95,21 @@ pub(super) fn shifted(val: &Val, length: &Length, sign: i64) -> Option<Val> {
     )
 }
 
-/// The range of a length right before or after today.
-pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Val> {
+/// The range of a length right before or after today; no reading where that lies beyond the calendar.
+pub(super) fn beside(slots: &Slots<'_>, context: &Context, before: bool) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     if slots.number(Slot::N) == Some(1) {
         return None;
     }
     let now = context.anchor?;
+    let end = length.from(now.date(), if before { -1 } else { 1 });
+    if end.is_none() || length.unit == Unit::Second {
+        return Some(Vec::new());
+    }
+    span_beside(&length, now, before).map(one)
+}
+
+fn span_beside(length: &Length, now: DateTime, before: bool) -> Option<Val> {
     let today = now.date();
     if length.minutes != 0 {
         let other = calendar::plus_minutes(
@@ -144,14 +160,11 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
                 Slot::Weekday,
             ];
             let twice = pairs.into_iter().find(|slot| slots.all(*slot).count() == 2);
-            let mixed = slots.all(Slot::D).count() == 1 && slots.all(Slot::Ordinal).count() == 1;
-            let is_end = |slot: Slot| match twice {
-                Some(twice) => slot == twice,
-                None => mixed && matches!(slot, Slot::D | Slot::Ordinal),
-            };
-            if twice.is_none() && !mixed {
-                return None;
-            }
+            let mixed = [[Slot::D, Slot::Ordinal], [Slot::Hour, Slot::Time]]
+                .into_iter()
+                .find(|pair| pair.iter().all(|slot| slots.all(*slot).count() == 1));
+            let end = twice.map(|slot| [slot; 2]).or(mixed)?;
+            let is_end = |slot: Slot| end.contains(&slot);
             let ends: Vec<usize> = (0..slots.0.len())
                 .filter(|&at| is_end(slots.0[at].0))
                 .collect();
@@ -178,8 +191,14 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
         a = b.clone();
         a.clock = clock;
     }
-    if a.clock.pm.is_none() && a.clock.part.is_none() && a.clock.hour <= b.clock.hour {
-        (a.clock.pm, a.clock.part) = (b.clock.pm, b.clock.part);
+    if a.clock.pm.is_none() && a.clock.part.is_none() {
+        let on_face = |of: Option<i8>| of.map(|hour| hour % 12);
+        if on_face(a.clock.hour) <= on_face(b.clock.hour) {
+            (a.clock.pm, a.clock.part) = (b.clock.pm, b.clock.part);
+        } else {
+            // "11-1pm" begins before noon.
+            a.clock.pm = b.clock.pm.map(|pm| !pm);
+        }
     }
     if a.base.is_none() && b.base.is_none() {
         // "November to February 2017", "the 3rd to the 12th of September".
@@ -199,12 +218,10 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
             };
         }
     }
+    if context.anchor.is_some() && (a.is_lost() || b.is_lost()) {
+        return Some(Vec::new());
+    }
     let starts = a.readings(context);
-    let starts = if starts.is_empty() {
-        b.readings(context).into_iter().filter(|_| false).collect()
-    } else {
-        starts
-    };
     let mut out = Vec::new();
     for start in &starts {
         let from = start
@@ -219,7 +236,10 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
         };
         let open = b.base.is_none() && b.year.is_none() && b.relative.is_none();
         let ends = if open {
-            b.readings(&near)
+            // The day before may lie in a December that is not the one after January.
+            let mut ends = b.readings(&near);
+            ends.extend(b.readings(&context.at(from.first())));
+            ends
         } else {
             b.readings(context)
         };
@@ -267,17 +287,48 @@ pub(super) fn range(slots: &Slots<'_>, context: &Context, before: bool) -> Optio
     (!out.is_empty()).then_some(out)
 }
 
-/// From the beginning of a date to yesterday, or from today to its end.
+/// From the beginning of a date to yesterday, or from today to its end; no reading where that is no day.
 pub(super) fn running(slots: &Slots<'_>, context: &Context, so_far: bool) -> Option<Vec<Reading>> {
     let today = context.today()?;
     let when = put_together(slots, context, false)?;
-    all(when.readings(context), |reading| {
+    let running = all(when.readings(context), |reading| {
         if so_far {
             let yesterday = calendar::plus_days(today, -1)?;
             Val::days(reading.val.first(), yesterday.min(reading.val.last()))
         } else {
             Val::days(today.max(reading.val.first()), reading.val.last())
         }
+    });
+    Some(running.unwrap_or_default())
+}
+
+/// The last weekday before a date, or the first one after it.
+pub(super) fn weekday_beside(
+    slots: &Slots<'_>,
+    context: &Context,
+    before: bool,
+) -> Option<Vec<Reading>> {
+    let weekday = i8::try_from(slots.value(Slot::Weekday)?).ok()?;
+    let rest: Vec<Filled> = slots
+        .0
+        .iter()
+        .filter(|(slot, _)| *slot != Slot::Weekday)
+        .cloned()
+        .collect();
+    let of = put_together(&Slots(&rest), context, false)?;
+    if of.is_clock() {
+        return None;
+    }
+    all(of.readings(context), |reading| {
+        let days = |from: i8, to: i8| i64::from((to - from - 1).rem_euclid(7) + 1);
+        let day = if before {
+            let first = reading.val.first();
+            calendar::plus_days(first, -days(weekday, calendar::weekday(first)))
+        } else {
+            let last = reading.val.last();
+            calendar::plus_days(last, days(calendar::weekday(last), weekday))
+        };
+        day.map(Val::day)
     })
 }
 
@@ -285,7 +336,9 @@ pub(super) fn running(slots: &Slots<'_>, context: &Context, so_far: bool) -> Opt
 pub(super) fn began(slots: &Slots<'_>, context: &Context) -> Option<Vec<Reading>> {
     let length = slots.span()?;
     let today = context.today()?;
-    let exact = length.from(today, -1)?;
+    let Some(exact) = length.from(today, -1) else {
+        return Some(Vec::new());
+    };
     let unit = match length.unit {
         Unit::Year | Unit::Decade | Unit::Century => Unit::Year,
         Unit::Month | Unit::Quarter | Unit::Half => Unit::Month,

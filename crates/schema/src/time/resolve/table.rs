@@ -91,11 +91,13 @@ pub struct Table {
     pub(super) rules: Vec<Rule>,
     numbers: HashMap<u32, NumberWord, FixedState>,
     ordinals: HashMap<u32, i32, FixedState>,
+    weekday_letters: HashMap<u32, i32, FixedState>,
     joiners: Vec<u32>,
     pub(super) spelled_digits: bool,
     pub(super) signs: Signs,
     weak: HashSet<String>,
     measures: Vec<Vec<u32>>,
+    streets: HashSet<String>,
     pub(super) prefixes: Vec<String>,
     pub(super) compounds: bool,
     pub(super) verb_last: bool,
@@ -117,11 +119,13 @@ impl Table {
             rules: Vec::new(),
             numbers: HashMap::default(),
             ordinals: HashMap::default(),
+            weekday_letters: HashMap::default(),
             joiners: Vec::new(),
             spelled_digits: written.spelled_digits,
             signs: Signs::default(),
             weak: written.weak.iter().map(|word| folded(word)).collect(),
             measures: Vec::new(),
+            streets: written.streets.iter().map(|word| folded(word)).collect(),
             prefixes: written.prefixes,
             compounds: written.compounds,
             verb_last: written.verb_last,
@@ -161,6 +165,7 @@ impl Table {
             Class::Weekday,
             place(&WEEKDAYS),
         )?;
+        table.letters(&written.weekday_letters, place(&WEEKDAYS))?;
         table.list("months", &written.months, Class::Month, place(&MONTHS))?;
         table.list("units", &written.units, Class::Unit, |name| {
             Unit::from_name(name).map(|unit| unit as i32)
@@ -234,6 +239,11 @@ impl Table {
         self.ordinals.get(&word).copied()
     }
 
+    /// The weekday, 1 to 7, whose letter has this word number.
+    pub(super) fn weekday_letter(&self, word: u32) -> Option<i32> {
+        self.weekday_letters.get(&word).copied()
+    }
+
     /// Whether the word may stand between number words.
     pub(super) fn joins_numbers(&self, word: u32) -> bool {
         self.joiners.contains(&word)
@@ -247,6 +257,11 @@ impl Table {
     /// Whether the words begin with a measure.
     pub(super) fn is_measure(&self, words: &[u32]) -> bool {
         self.measures.iter().any(|row| words.starts_with(row))
+    }
+
+    /// Whether `folded` stands for a street behind its name.
+    pub(super) fn is_street(&self, folded: &str) -> bool {
+        self.streets.contains(folded)
     }
 
     /// What a value is called: the first word of its list, as it is written there.
@@ -283,6 +298,24 @@ impl Table {
             }
             for word in words {
                 self.word(word, class, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn letters(
+        &mut self,
+        lists: &Lists,
+        weekday: impl Fn(&str) -> Option<i32>,
+    ) -> Result<(), String> {
+        for (name, letters) in lists {
+            let weekday =
+                weekday(name).ok_or_else(|| format!("[weekday_letters] there is no `{name}`"))?;
+            for letter in letters {
+                let [only] = self.row(letter)?[..] else {
+                    return Err(format!("[weekday_letters] `{letter}` is not one letter"));
+                };
+                self.weekday_letters.insert(only, weekday);
             }
         }
         Ok(())

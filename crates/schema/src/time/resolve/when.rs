@@ -106,6 +106,16 @@ impl When {
         }
     }
 
+    /// One that was said and has no date: no calendar holds it, or nobody knows it.
+    pub(super) fn lost() -> Self {
+        Self::known(Vec::new())
+    }
+
+    /// Whether it was said and has no date, with a message time or for want of one.
+    pub(super) fn is_lost(&self) -> bool {
+        self.base.as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// Whether nothing but a time of day is known.
     pub(super) fn is_clock(&self) -> bool {
         self.base.is_none() && !self.has_day_parts() && self.year.is_none()

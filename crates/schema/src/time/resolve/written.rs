@@ -20,6 +20,9 @@ pub(super) struct Written {
     /// Words behind a number that is no time ("euros", "per cent").
     #[serde(default)]
     pub(super) measures: Vec<String>,
+    /// Words behind a number and a name that make an address ("2015 Main Street").
+    #[serde(default)]
+    pub(super) streets: Vec<String>,
     /// Letters that are written on to the beginning of a word ("and", "in", "the" in Arabic).
     #[serde(default)]
     pub(super) prefixes: Vec<String>,
@@ -41,6 +44,9 @@ pub(super) struct Written {
     #[serde(default)]
     pub(super) ordinals: BTreeMap<String, i32>,
     pub(super) weekdays: Lists,
+    /// One letter for each weekday, as they stand in a row (月水金).
+    #[serde(default)]
+    pub(super) weekday_letters: Lists,
     pub(super) months: Lists,
     pub(super) units: Lists,
     #[serde(default)]
