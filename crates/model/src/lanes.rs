@@ -198,6 +198,10 @@ unsafe fn pack_avx512(values: &[[f32; 2]], to: &mut Vec<Pair>) {
 /// As there; the CPU has the instructions.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "one index runs over several arrays"
+)]
 unsafe fn floats_avx2<const R: usize>(
     product: &Product<'_, f32>,
     a: *const f32,

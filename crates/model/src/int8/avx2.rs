@@ -192,10 +192,6 @@ unsafe fn run<
 /// The CPU has the instructions; the steps exist and their sums fit into 16 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-#[expect(
-    clippy::needless_range_loop,
-    reason = "one index runs over several arrays"
-)]
 unsafe fn add<const R: usize, const V: usize>(
     weights: *const u8,
     q: [*const i32; R],
@@ -230,10 +226,6 @@ unsafe fn add<const R: usize, const V: usize>(
 /// The CPU has the instructions; the steps exist.
 #[inline]
 #[target_feature(enable = "avx2")]
-#[expect(
-    clippy::needless_range_loop,
-    reason = "one index runs over several arrays"
-)]
 unsafe fn add_halves<const R: usize, const V: usize>(
     weights: *const u8,
     q: [*const i32; R],
