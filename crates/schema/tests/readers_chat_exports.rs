@@ -63,6 +63,15 @@ fn kakaotalk_notices_end_a_message() {
 }
 
 #[test]
+fn a_day_on_the_telephone_may_begin_with_a_notice() {
+    let text = "2024년 3월 4일 오후 6:20\n2024년 3월 4일 오후 6:20, Mina : hi\n2024년 3월 4일 오후 6:21, Jonas : ho\n\
+        2024년 3월 5일 오전 9:00\n2024년 3월 5일 오전 9:00, 요나스님이 나갔습니다.\n";
+    let read = read(text);
+    assert_eq!(outline(&read.transcripts[0]), TWO_TURNS);
+    assert_eq!(read.lost, 0);
+}
+
+#[test]
 fn english_exports_of_kakaotalk() {
     let desktop = "--------------- Monday, March 4, 2024 ---------------\n[Mina] [6:20 PM] hi\n[Jonas] [6:21 PM] ho\n";
     assert_eq!(outline(&one(desktop)), TWO_TURNS);
@@ -148,6 +157,14 @@ fn discord_names_people_under_author() {
         );
         assert_eq!(outline(&one(&text)), TWO_TURNS);
     }
+}
+
+#[test]
+fn a_role_may_stand_where_a_name_would() {
+    let text = r#"{"messages": [{"sender": "human", "text": "hi"}, {"sender": "assistant", "text": "ho"}]}"#;
+    let transcript = one(text);
+    assert_eq!(transcript.kind, Kind::Assistant);
+    assert_eq!(transcript.participants, ["user", "assistant"]);
 }
 
 #[test]

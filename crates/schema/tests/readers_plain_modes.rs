@@ -41,6 +41,16 @@ fn a_dated_line_in_a_message_begins_no_turn() {
          S1:2 2024-03-04T18:21:00 Jonas: ok"
     );
     assert_eq!((dated.lost, dated.warnings), (0, vec![]));
+    // Written like the program's own lines it is told by the order of times.
+    let unmarked = "2024-03-04 18:20 Mina: my list\n2024-05-01 10:00 dentist\nbring the card\n\
+        2024-03-04 18:21 Jonas joined\n2024-03-04 18:22 Jonas: ok\n";
+    let unmarked = read(unmarked);
+    assert_eq!(
+        outline(&unmarked.transcripts[0]),
+        "S1 2024-03-04T18:20:00\n  S1:1 2024-03-04T18:20:00 Mina: my list\n2024-05-01 10:00 dentist\n\
+         bring the card\n  S1:2 2024-03-04T18:22:00 Jonas: ok"
+    );
+    assert_eq!(unmarked.lost, 0);
     // In the same brackets it says which day it is.
     let next_day =
         "# 2024-03-04\n[18:20] Mina: hi\n[2024-03-05 09:00] Mina: up?\n[09:05] Jonas: yes\n";

@@ -238,7 +238,11 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
         return None;
     }
     let mut name = name(&mut fields, place, source.warnings);
-    let word = take_content(&mut fields, "role", place, source.warnings);
+    let mut word = take_content(&mut fields, "role", place, source.warnings);
+    // `"sender": "assistant"` says what `role` would.
+    if word.is_none() && name.as_deref().is_some_and(|name| role_of(name).is_some()) {
+        word = name.take();
+    }
     let role = match word.as_deref() {
         None => {
             let reason = if name.is_some() {

@@ -1,6 +1,6 @@
 //! Joining the lines of a plain text to turns.
 
-use jiff::civil::Date;
+use jiff::{SignedDuration, civil::Date};
 
 use super::super::fields::clean_name;
 use super::super::stamps::Stamp;
@@ -122,9 +122,9 @@ impl Collector<'_> {
                     self.continuation(number, whole);
                 }
             }
-            Line::Timed {
-                form, said: None, ..
-            } if self.lines.is_notice(*form) => self.notice(number),
+            Line::Timed { .. } if self.lines.is_notice(line) && self.is_in_order(index, line) => {
+                self.notice(number);
+            }
             Line::Timed { whole, .. }
             | Line::Rule(whole)
             | Line::Named { whole, .. }
@@ -141,14 +141,9 @@ impl Collector<'_> {
     /// Whether a date on a line of its own stands over what follows; else somebody said it.
     fn is_heading(&self, index: usize, date: Moment, whole: &str) -> bool {
         let lines = &self.lines.lines;
-        let next = || {
-            let mut visible = lines[index + 1..]
-                .iter()
-                .filter(|line| !matches!(line, Line::Blank));
-            visible
-                .next()
-                .filter(|line| self.lines.opens_turn(line).is_some())
-        };
+        let mut below = lines[index + 1..].iter();
+        let next = below.find(|line| !matches!(line, Line::Blank));
+        let over_turn = || next.is_some_and(|line| self.lines.opens_turn(line).is_some());
         let stands_out = || {
             let above = index.checked_sub(1).map(|above| &lines[above]);
             whole.starts_with(['#', '-', '=', '*'])
@@ -157,12 +152,30 @@ impl Collector<'_> {
         match self.lines.mode {
             Mode::Kakao => whole.starts_with("---"),
             _ if !self.continues => true,
-            Mode::Dated => next()
+            Mode::Dated => next
+                .filter(|line| over_turn() || self.lines.is_notice(line))
                 .and_then(|line| self.time_at(line))
                 .is_some_and(|time| time.date() == date.date()),
-            Mode::Clocked => next().is_some(),
-            Mode::Named | Mode::Roles => stands_out() && next().is_some(),
+            Mode::Clocked => over_turn(),
+            Mode::Named | Mode::Roles => stands_out() && over_turn(),
         }
+    }
+
+    /// Whether a line's time fits between those of the lines around it, by and large: programs write in order, what
+    /// people make a note of lies in other months.
+    fn is_in_order(&self, index: usize, line: &Line<'_>) -> bool {
+        let Some(time) = self.time_at(line) else {
+            return true;
+        };
+        let is_stamped =
+            |line: &&Line<'_>| self.lines.opens_turn(line).is_some() || self.lines.is_notice(line);
+        let mut below = self.lines.lines[index + 1..].iter();
+        let next = below.find(is_stamped).and_then(|line| self.time_at(line));
+        let before = self.spoken.last().and_then(|turn| turn.time);
+        let day = SignedDuration::from_hours(24);
+        let after = |one: Moment, other: Moment| one.local.duration_since(other.local) > day;
+        !next.is_some_and(|next| after(time, next))
+            && !before.is_some_and(|before| after(before, time))
     }
 
     fn notice(&mut self, number: usize) {

@@ -135,10 +135,14 @@ impl<'a> Lines<'a> {
     }
 
     /// Whether a line with a time but without a speaker is the exporting program's and not part of a message.
-    pub(super) fn is_notice(&self, form: Form) -> bool {
-        // `9:00 gym` stands in many a message.
-        let telling = form.is_dated() || form.bracket;
-        telling && self.are_timed() && self.forms.contains(&form)
+    pub(super) fn is_notice(&self, line: &Line<'_>) -> bool {
+        match line {
+            // `9:00 gym` stands in many a message.
+            Line::Timed {
+                form, said: None, ..
+            } => (form.is_dated() || form.bracket) && self.forms.contains(form),
+            _ => false,
+        }
     }
 
     /// Whether the turns have times of their own.
@@ -249,16 +253,13 @@ pub(in crate::readers) fn is_of_line(text: &str) -> bool {
         time.split_once(':')
             .is_some_and(|(hour, minute)| digits(hour) && digits(minute))
     };
-    let (mut with, mut without) = (0, 0);
-    for line in text.lines() {
+    let is_turn = |line: &&str| {
         let mut parts = line.split('\t');
-        match parts.next() {
-            Some(time) if is_clock(time) && parts.nth(1).is_some() => with += 1,
-            _ if matches!(self::line(line), Line::Timed { .. }) => without += 1,
-            _ => {}
-        }
-    }
-    text.trim_start_matches('\u{feff}').starts_with("[LINE]") || with > without
+        parts.next().is_some_and(is_clock) && parts.nth(1).is_some()
+    };
+    let turns = text.lines().filter(is_turn).count();
+    let is_timed = |text: &&str| !is_turn(text) && matches!(line(text), Line::Timed { .. });
+    text.starts_with("[LINE]") || (turns > 0 && turns > text.lines().filter(is_timed).count())
 }
 
 /// Whether days stand before months: yes, unless some line rules it out and none rules out the contrary.

@@ -1,8 +1,8 @@
 //! Lines of text with a speaker, with or without times; also exports of KakaoTalk and WhatsApp, and IRC's `<Mina> …`.
 //!
 //! - With times, a pause of more than four hours begins a session.
-//! - Without times, a session begins at a heading with a date (`# 2024-03-04`) and, unless the speakers are `user` and
-//!   `assistant`, at a rule (`---`), and at blank lines if they do not separate all turns alike.
+//! - Without times, a session begins at a heading with a date (`# 2024-03-04`) and at blank lines, unless they separate
+//!   all turns alike; between others than `user` and `assistant` also at a rule (`---`).
 //! - Other lines continue the turn above them, also dates that nobody speaks under.
 //! - Lines of the exporting program are left out; lines after them that belong to nobody count as lost.
 //! - Messages that only stand for a picture, a file or a deleted message are counted and left out.
