@@ -191,8 +191,10 @@ fn a_full_disk_is_told_and_the_journal_is_kept() {
             .err()
             .unwrap();
         insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
+        let hint = error.downcast_ref::<Error>().and_then(Error::hint).unwrap();
+        assert!(hint.starts_with("nothing is done yet"), "{hint}");
         assert_eq!(fake.calls.get(), 1);
-        assert!(!place.path("out.jsonl").exists());
+        assert_eq!(place.names(), ["ada.txt", "ben.txt"]);
     }
 }
 
@@ -223,16 +225,39 @@ fn a_raised_limit_redoes_what_was_cut_off() {
         .unwrap();
     assert_eq!(
         (summary.windows.resumed, summary.exit_code()),
-        (3, 0),
-        "the same limit keeps what was salvaged"
+        (3, 1),
+        "the same limit keeps what was salvaged, and its end is still missing"
     );
+    insta::assert_snapshot!(place.summary(summary), @"
+    2 transcripts, 4 windows: 4 done, 3 from the run before, 1 cut off and salvaged
+    4 records
+    400 tokens in, 80 out, 160.0 a second; 1.0 s
+    written: out.jsonl
+    kept: 4 windows in `out.jsonl.partial`; run again with `--resume` and a higher `--max-new-tokens` for what was cut off
+    ");
 
+    let (summary, _) = place
+        .run(&format!("{BOTH} --max-new-tokens 40 --resume"), &fake)
+        .unwrap();
+    assert_eq!(
+        (
+            summary.windows.resumed,
+            summary.windows.salvaged,
+            fake.calls.get()
+        ),
+        (3, 0, 1)
+    );
+    assert_eq!(summary.exit_code(), 0);
+    assert!(!place.path("out.jsonl.partial").exists());
+
+    fs::remove_file(place.path("out.jsonl")).unwrap();
     place
         .run(
             &format!("{BOTH} --max-new-tokens 20"),
             &Fake::answering(&cut),
         )
         .unwrap();
+    let fake = Fake::default();
     let (summary, _) = place
         .run(&format!("{BOTH} --max-new-tokens 40 --resume"), &fake)
         .unwrap();
@@ -244,4 +269,15 @@ fn a_raised_limit_redoes_what_was_cut_off() {
         ),
         (2, 0, 2)
     );
+}
+
+#[test]
+fn a_run_whose_model_does_not_load_leaves_nothing() {
+    let place = Place::new();
+    let mut job = place.prepare(BOTH).unwrap();
+    job.begin("fake").unwrap();
+    let load = || Err::<Fake<'_>, _>(anyhow::anyhow!("no such weights"));
+    let ran = job.run(load, &AtomicBool::new(false), &mut Vec::new());
+    assert_eq!(ran.err().unwrap().to_string(), "no such weights");
+    assert_eq!(place.names(), ["ada.txt", "ben.txt"]);
 }
