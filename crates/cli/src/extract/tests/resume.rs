@@ -1,6 +1,6 @@
 //! What survives failures, interruptions and kills.
 
-use std::{path::Path, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use super::*;
 
@@ -178,24 +178,37 @@ fn two_runs_cannot_write_one_output() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_journal_is_kept() {
+fn a_full_disk_is_told_and_what_is_done_is_kept() {
     let place = Place::new();
-    let mut job = place.prepare(BOTH).unwrap();
-    job.begin("fake").unwrap();
-    let full = |path: &Path| fs::OpenOptions::new().write(true).open(path);
-    if let Ok(file) = full(Path::new("/dev/full")) {
-        job.journal_to(file);
+    let partial = place.path("out.jsonl.partial");
+    let ends = |line: &str| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").ok()?;
+        let mut job = place.prepare(line).unwrap();
+        job.begin("fake").unwrap();
+        job.journal_to(full);
         let fake = Fake::default();
-        let error = job
-            .run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new())
-            .err()
-            .unwrap();
-        insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
-        let hint = error.downcast_ref::<Error>().and_then(Error::hint).unwrap();
-        assert!(hint.starts_with("nothing is done yet"), "{hint}");
+        let ran = job.run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new());
         assert_eq!(fake.calls.get(), 1);
-        assert_eq!(place.names(), ["ada.txt", "ben.txt"]);
-    }
+        assert!(!place.path("out.jsonl").exists());
+        let error = ran.err().unwrap();
+        let hint = error.downcast_ref::<Error>().and_then(Error::hint).unwrap();
+        Some((place.words(&error), hint))
+    };
+    let Some((said, hint)) = ends(BOTH) else {
+        return;
+    };
+    insta::assert_snapshot!(said, @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
+    assert!(hint.starts_with("nothing is done yet"), "{hint}");
+    assert!(!partial.exists());
+
+    let fail = |call, _: &Request<'_>| (call == 1).then(|| Err(io::Error::other("no more memory")));
+    place.run(BOTH, &Fake::answering(&fail)).unwrap();
+    fs::remove_file(place.path("out.jsonl")).unwrap();
+    let kept = fs::read(&partial).unwrap();
+    let (again, hint) = ends(&format!("{BOTH} --resume")).unwrap();
+    assert_eq!(again, said);
+    assert!(hint.starts_with("what is done is kept"), "{hint}");
+    assert_eq!(fs::read(&partial).unwrap(), kept);
 }
 
 #[test]
