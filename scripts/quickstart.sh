@@ -77,7 +77,7 @@ extract() {
         return
     fi
     memextract "$1" --adapter "$ADAPTER" --out "$2" --resume || status=$?
-    ((status <= 1)) || exit "$status" # 1: some windows failed, and the summary says which
+    ((status <= 1)) || exit "$status" # 1: something is missing, and the summary says what
 }
 
 show() {

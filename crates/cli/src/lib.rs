@@ -3,7 +3,7 @@
 // Both panic when their reader has gone: `say!` and `writeln!` do not.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 pub mod device;
@@ -26,6 +26,17 @@ pub fn begin() {
     }
 }
 
+/// A reader that closed its end of our output has seen enough: that is no error, and changes no exit code.
+///
+/// # Errors
+/// Any other error of a write.
+pub fn unless_reader_left(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
 /// Ends a program: prints the error with its causes and gives 2, "could not run". A reader that
 /// closed its end of our output is no error.
 pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
@@ -33,7 +44,7 @@ pub fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
         Ok(code) => return code,
         Err(error) => error,
     };
-    let io = error.downcast_ref::<std::io::Error>();
+    let io = error.downcast_ref::<io::Error>();
     if io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }

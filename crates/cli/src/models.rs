@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::extract::args::DEFAULT_MODEL;
 use crate::progress::Bar;
-use crate::say;
+use crate::{say, unless_reader_left};
 
 /// The arguments of `memtrain models`.
 #[derive(Args)]
@@ -67,8 +67,6 @@ struct FetchArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SourceName {
-    /// The file or folder of --from
-    Local,
     /// The hub's cache on this disk
     Cache,
     /// The hub
@@ -80,7 +78,6 @@ enum SourceName {
 impl From<SourceName> for Source {
     fn from(name: SourceName) -> Self {
         match name {
-            SourceName::Local => Source::Local,
             SourceName::Cache => Source::Cache,
             SourceName::Hub => Source::Hub,
             SourceName::Pip => Source::Pip,
@@ -285,20 +282,20 @@ fn fetch_model(places: &Places, arguments: &FetchArguments) -> Result<ExitCode> 
 fn verify(places: &Places, name: &str) -> Result<ExitCode> {
     let model = catalogue::find(name)?;
     let states = manifest::verify(&model, &places.model_dir(&model.name), &mut Bar::new())?;
-    let mut out = io::stdout().lock();
+    let mut lines = String::new();
     let mut all_intact = true;
     for (file, state) in &states {
         all_intact &= *state == FileState::Intact;
-        match state {
-            FileState::Intact => writeln!(out, "ok       {}", file.path)?,
-            FileState::Missing => writeln!(out, "missing  {}", file.path)?,
-            FileState::Changed { expected, actual } => writeln!(
-                out,
-                "changed  {}: SHA-256 {actual}, expected {expected}",
-                file.path
-            )?,
-        }
+        let path = &file.path;
+        lines += &match state {
+            FileState::Intact => format!("ok       {path}\n"),
+            FileState::Missing => format!("missing  {path}\n"),
+            FileState::Changed { expected, actual } => {
+                format!("changed  {path}: SHA-256 {actual}, expected {expected}\n")
+            }
+        };
     }
+    unless_reader_left(io::stdout().write_all(lines.as_bytes()))?;
     if all_intact {
         return Ok(ExitCode::SUCCESS);
     }
@@ -312,6 +309,20 @@ fn verify(places: &Places, name: &str) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn a_source_of_ones_own_is_named_with_from() {
+        let parse = |line: &str| <Line as clap::Parser>::try_parse_from(line.split(' '));
+        assert!(parse("models fetch minilm --from folder").is_ok());
+        assert!(parse("models fetch minilm --source cache").is_ok());
+        assert!(parse("models fetch minilm --source local").is_err());
+    }
 
     fn places(home: &Path) -> Result<Places, mem_remote::Error> {
         Places::from_lookup(|name| (name == "MEMLOOM_HOME").then(|| home.into()))

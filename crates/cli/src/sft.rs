@@ -20,8 +20,8 @@ use crate::device::{Device, MachineArgs};
 use crate::interrupt;
 use crate::memory::{self, give_back_when_freed, peak_bytes};
 use crate::models::{model_name, resolve_model};
-use crate::say;
 use crate::say::count;
+use crate::{say, unless_reader_left};
 
 /// The arguments of `memtrain sft`.
 #[derive(Args)]
@@ -106,8 +106,8 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         outcome.adapter.display()
     );
     if arguments.json {
-        writeln!(std::io::stdout(), "{}", serde_json::to_string(&outcome)?)
-            .context("cannot write the outcome to standard output")?;
+        let written = writeln!(std::io::stdout(), "{}", serde_json::to_string(&outcome)?);
+        unless_reader_left(written).context("cannot write the outcome to standard output")?;
     }
     Ok(if examples.faults.is_empty() {
         ExitCode::SUCCESS

@@ -141,7 +141,7 @@ fn windows_of_a_file_with_a_broken_line_end_with_1() {
     assert_eq!(shown.status.code(), Some(1));
     insta::assert_snapshot!(text(&shown.stderr), @"
     warning: `chat.jsonl`, line 2: not valid JSON at column 15; the line was left out
-    left out: 1 line that could not be understood
+    left out: 1 part that could not be understood
     ");
 }
 
@@ -173,6 +173,36 @@ fn a_log_that_nobody_reads_does_not_end_the_run() {
         .unwrap();
     assert!(ran.code() < Some(2), "{ran}");
     assert!(folder.path().join("out.jsonl").exists());
+}
+
+/// Whoever reads the summary, and whether anybody does, changes nothing about what is missing.
+#[test]
+fn a_summary_that_cannot_be_written_changes_no_exit_code() {
+    let folder = talk(4);
+    let line = format!("chat.txt missing.txt --out out.jsonl --json {SMALL}");
+    let ends = |stdout: std::process::Stdio| {
+        let ran = command(&folder, &line)
+            .arg("--resume")
+            .arg("--model")
+            .arg(tiny_model())
+            .stdout(stdout)
+            .output()
+            .unwrap();
+        (ran.status.code(), text(&ran.stderr))
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (code, said) = ends(writer.into());
+    assert_eq!(code, Some(1), "{said}");
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return;
+    };
+    let (code, said) = ends(full.into());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("warning: cannot write the summary to standard output: "),
+        "{said}"
+    );
 }
 
 #[test]

@@ -68,6 +68,27 @@ fn a_run_ends_well_though_nobody_reads_what_it_says() {
     );
 }
 
+/// `memtrain models verify … | head -1` must not hide what is missing.
+#[test]
+fn a_model_with_a_missing_file_ends_with_1_though_nobody_reads_it() {
+    let home = TempDir::new().unwrap();
+    let folder = home.path().join("models/all-minilm-l6-v2");
+    fs::create_dir_all(&folder).unwrap();
+    let manifest = r#"{"version": 1, "name": "all-minilm-l6-v2", "licence": "Apache-2.0", "source": "local",
+        "files": [{"path": "config.json", "bytes": 1, "sha256": "00"}]}"#;
+    fs::write(folder.join("memloom-model.json"), manifest).unwrap();
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let verified = Command::new(env!("CARGO_BIN_EXE_memtrain"))
+        .args(["models", "verify", "minilm"])
+        .env("MEMLOOM_HOME", home.path())
+        .stdout(writer)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(verified.stderr).unwrap();
+    assert_eq!(verified.status.code(), Some(1), "{said}");
+}
+
 #[test]
 fn two_runs_do_not_share_a_folder() {
     let folder = TempDir::new().unwrap();

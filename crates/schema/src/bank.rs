@@ -74,11 +74,6 @@ impl<'a> Bank<'a> {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
-
-    /// Records that found their place.
-    pub fn memory_count(&self) -> usize {
-        self.memory_count
-    }
 }
 
 fn bank_memory<'a>(window: &'a Window, record: &'a Record) -> Option<BankMemory<'a>> {
@@ -110,7 +105,7 @@ fn bank_memory<'a>(window: &'a Window, record: &'a Record) -> Option<BankMemory<
 mod tests {
     use super::*;
     use crate::{
-        extraction::{OverlapPolicy, read_reply},
+        extraction::read_reply,
         transcript::{Role, Session, Transcript, Turn},
         window::{Segmentation, windows},
     };
@@ -150,7 +145,7 @@ mod tests {
         let reply = r#"{"memories":[{"source_id":2,"content":"미나는 고양이가 있다.","dimension":{"memory_type":"fact"}},{"source_id":2,"content":"Second."}]}"#;
         let read = windows
             .iter()
-            .filter_map(|window| read_reply(reply, window, OverlapPolicy::Strict));
+            .filter_map(|window| read_reply(reply, window));
         let records: Vec<_> = read.flat_map(|read| read.records).collect();
         Bank::new("out/t", &windows, &records).to_json().unwrap()
     }

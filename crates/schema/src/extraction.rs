@@ -14,17 +14,6 @@ use crate::{
     window::{Message, Window},
 };
 
-/// What becomes of a memory that rests on a message of the overlap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OverlapPolicy {
-    /// It is dropped: the window before has had its turn at that message.
-    #[default]
-    Strict,
-    /// It is kept; only the prompt asks the model to leave it out, as in the reference.
-    PromptOnly,
-}
-
 /// Memories of a reply that became no record, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
@@ -36,7 +25,7 @@ pub struct Drops {
     pub no_source: usize,
     /// A `source_id` that no message of the window has.
     pub unknown_source: usize,
-    /// Rests on the overlap ([`OverlapPolicy::Strict`]).
+    /// Rests on the overlap: the window before has had its turn at that message.
     pub in_overlap: usize,
     /// Repeats an earlier memory of the same reply.
     pub duplicate: usize,
@@ -122,7 +111,7 @@ pub struct ReadReply {
 /// Speaker, time, session and turn come from the message that `source_id` names, never from the model. Evidence is
 /// what the reply's `evidence` names within the window plus the source turn, in conversation order. Times are as the
 /// reply has them; [`check_times`](crate::time_check::check_times) is the next step.
-pub fn read_reply(text: &str, window: &Window, policy: OverlapPolicy) -> Option<ReadReply> {
+pub fn read_reply(text: &str, window: &Window) -> Option<ReadReply> {
     let found = read_rows(text)?;
     let mut read = ReadReply {
         records: Vec::new(),
@@ -131,7 +120,7 @@ pub fn read_reply(text: &str, window: &Window, policy: OverlapPolicy) -> Option<
     };
     for row in &found.rows {
         let memory = Memory::normalise(row).and_then(|memory| {
-            let source = source_message(&memory, window, policy)?;
+            let source = source_message(&memory, window)?;
             let repeats = |earlier: &Record| is_repeat(&earlier.content, &memory.content);
             if read.records.iter().any(repeats) {
                 return Err(DropReason::Duplicate);
@@ -231,18 +220,14 @@ fn message_number(value: &Value) -> Option<usize> {
     usize::try_from(number).ok().filter(|number| *number > 0)
 }
 
-fn source_message<'w>(
-    memory: &Memory,
-    window: &'w Window,
-    policy: OverlapPolicy,
-) -> Result<&'w Message, DropReason> {
+fn source_message<'w>(memory: &Memory, window: &'w Window) -> Result<&'w Message, DropReason> {
     let number = memory.source_id.ok_or(DropReason::NoSource)?;
     let message = window
         .messages
         .iter()
         .find(|message| message.number == number);
     let message = message.ok_or(DropReason::UnknownSource)?;
-    if policy == OverlapPolicy::Strict && number < window.extract_start() {
+    if number < window.extract_start() {
         return Err(DropReason::InOverlap);
     }
     Ok(message)

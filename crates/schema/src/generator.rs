@@ -110,7 +110,7 @@ pub trait Generator {
         }
     }
 
-    /// Tokens that `messages` take once rendered, for budgets and for `memextract windows`.
+    /// Tokens that `messages` take once rendered, for budgets.
     ///
     /// # Errors
     /// When the messages cannot be rendered.

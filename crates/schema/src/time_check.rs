@@ -101,7 +101,7 @@ pub fn check_times(records: &mut [Record], window: &Window) {
 mod tests {
     use super::*;
     use crate::{
-        extraction::{OverlapPolicy, read_reply},
+        extraction::read_reply,
         transcript::{Kind, Moment, Role, Session, Transcript, Turn},
         window::{Segmentation, windows},
     };
@@ -142,9 +142,7 @@ mod tests {
         let memory =
             serde_json::json!({"source_id": 1, "content": content, "dimension": {"time": time}});
         let reply = serde_json::json!({"memories": [memory]}).to_string();
-        let mut records = read_reply(&reply, &window, OverlapPolicy::Strict)
-            .unwrap()
-            .records;
+        let mut records = read_reply(&reply, &window).unwrap().records;
         check_times(&mut records, &window);
         let record = records.remove(0);
         (record.dimension.time, record.content, record.time_checked)
@@ -268,9 +266,7 @@ mod tests {
             {"source_id":1,"content":"Bee","dimension":{"time":"2024-03-09"}},
             {"source_id":1,"content":"Sea","dimension":{"time":"2024-03-11"}},
             {"source_id":1,"content":"Dee","dimension":{"time":"1999"}}]}"#;
-        let mut records = read_reply(reply, &window, OverlapPolicy::Strict)
-            .unwrap()
-            .records;
+        let mut records = read_reply(reply, &window).unwrap().records;
         check_times(&mut records, &window);
         let counts = TimeCounts::of(&records);
         assert_eq!(

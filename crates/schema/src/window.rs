@@ -1,6 +1,6 @@
 //! Cutting a transcript into overlapping windows of messages (DimMem specification, section 3).
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use crate::transcript::{Kind, Moment, Role, Session, Transcript, Turn};
 
@@ -139,7 +139,7 @@ pub struct Message {
     pub role: Role,
     /// When it was said; session start plus 0.5 s for each message before it, unless the turn has a time.
     pub time: Option<Moment>,
-    /// Text after the cut of over-long messages, caption included where asked for.
+    /// What was said and, where asked for, shown; after the cut of over-long messages.
     pub text: String,
 }
 
@@ -315,11 +315,6 @@ fn message(place: &Place<'_>, global_index: usize, captions: bool) -> Message {
         ..
     } = *place;
     let since_start = 500 * i64::try_from(session_local_index - 1).unwrap_or(0);
-    let mut text = LongTextCut::DEFAULT.apply(&turn.text);
-    if let Some(caption) = turn.image_caption.as_ref().filter(|_| captions) {
-        let gap = if text.is_empty() { "" } else { " " };
-        text = format!("{text}{gap}[image: {caption}]");
-    }
     Message {
         number: 0,
         global_index,
@@ -333,14 +328,24 @@ fn message(place: &Place<'_>, global_index: usize, captions: bool) -> Message {
                 .start
                 .map(|start| start.plus_milliseconds(since_start))
         }),
-        text,
+        text: LongTextCut::DEFAULT.apply(&shown(turn, captions)),
     }
 }
 
-/// How many messages of `transcript` [`windows`] shortens, each counted once.
-pub fn shortened(transcript: &Transcript) -> usize {
+/// What a turn says and, where asked for, shows.
+fn shown(turn: &Turn, captions: bool) -> Cow<'_, str> {
+    let text = turn.text.as_str();
+    match turn.image_caption.as_ref().filter(|_| captions) {
+        Some(caption) if text.is_empty() => format!("[image: {caption}]").into(),
+        Some(caption) => format!("{text} [image: {caption}]").into(),
+        None => text.into(),
+    }
+}
+
+/// How many messages of `transcript` [`windows`] shortens, each counted once; `captions` as in [`Segmentation`].
+pub fn shortened(transcript: &Transcript, captions: bool) -> usize {
     message_places(transcript)
-        .filter(|place| LongTextCut::DEFAULT.shortens(&place.turn.text))
+        .filter(|place| LongTextCut::DEFAULT.shortens(&shown(place.turn, captions)))
         .count()
 }
 

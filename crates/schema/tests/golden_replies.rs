@@ -4,7 +4,7 @@
 
 use mem_schema::{
     clean::{Mode, clean, clean_keywords},
-    extraction::{Memory, OverlapPolicy, read_reply},
+    extraction::{Memory, read_reply},
     query::ParsedQuery,
     reply::read_rows,
     transcript::{Kind, Role},
@@ -120,9 +120,7 @@ fn records_point_to_the_message_of_their_own_window() {
     let window = golden_window(&golden);
     for (number, expected) in golden["session_fields"]["correct"].as_object().unwrap() {
         let reply = json!({"memories": [{"source_id": number, "content": "x"}]}).to_string();
-        let record = &read_reply(&reply, &window, OverlapPolicy::Strict)
-            .unwrap()
-            .records[0];
+        let record = &read_reply(&reply, &window).unwrap().records[0];
         let message = window
             .messages
             .iter()

@@ -4,65 +4,11 @@
 
 use std::path::Path;
 
-use mem_schema::readers::{
-    Format, ReadError, ReadTranscripts, make_ids_unique, read_bytes, read_file,
-};
-use mem_schema::transcript::{Kind, Role, Session, Transcript};
+use mem_schema::readers::{Format, ReadError, make_ids_unique, read_file};
+use mem_schema::transcript::{Kind, Role};
+use reader_support::{one, outline, read, read_as, warnings};
 
-fn read_as(text: &str, format: Option<Format>) -> Result<ReadTranscripts, ReadError> {
-    read_bytes(Path::new("talk.txt"), text.as_bytes().to_vec(), format)
-}
-
-fn read(text: &str) -> ReadTranscripts {
-    read_as(text, None).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-fn one(text: &str) -> Transcript {
-    let mut read = read(text);
-    assert_eq!(read.transcripts.len(), 1);
-    read.transcripts.remove(0)
-}
-
-/// The transcript in a form that is easy to compare.
-fn outline(transcript: &Transcript) -> String {
-    let time = |moment: Option<mem_schema::transcript::Moment>| {
-        moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string())
-    };
-    let session = |session: &Session| {
-        let turns = session.turns.iter().map(|turn| {
-            let caption = turn
-                .image_caption
-                .as_ref()
-                .map_or_else(String::new, |c| format!(" ({c})"));
-            format!(
-                "\n  {} {} {}: {}{caption}",
-                turn.id,
-                time(turn.time),
-                turn.speaker,
-                turn.text
-            )
-        });
-        format!(
-            "{} {}{}",
-            session.id,
-            time(session.start),
-            turns.collect::<String>()
-        )
-    };
-    transcript
-        .sessions
-        .iter()
-        .map(session)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-fn warnings(read: &ReadTranscripts) -> Vec<String> {
-    read.warnings
-        .iter()
-        .map(|w| format!("{}: {}", w.location, w.message))
-        .collect()
-}
+mod reader_support;
 
 #[test]
 fn formats_have_names() {

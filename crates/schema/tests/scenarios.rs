@@ -13,7 +13,7 @@ use llguidance::{
     toktrie::{ApproximateTokEnv, TokEnv},
 };
 use mem_schema::{
-    extraction::{Drops, OverlapPolicy, read_reply},
+    extraction::{Drops, read_reply},
     readers::read_file,
     record::{RECORD_SCHEMA, Record},
     reply_schema::reply_schema,
@@ -144,7 +144,7 @@ fn targets_are_read_back_as_their_labels() {
     for scenario in &scenarios() {
         for window in cut(scenario, (15, 3)) {
             let target = target_reply(scenario, &window);
-            let read = read_reply(&target.text, &window, OverlapPolicy::Strict).unwrap();
+            let read = read_reply(&target.text, &window).unwrap();
             assert_eq!(
                 (read.records.len(), read.drops, read.salvaged),
                 (target.memories, Drops::default(), false)

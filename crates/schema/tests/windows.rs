@@ -5,7 +5,7 @@
 use mem_schema::transcript::{Kind, Moment, Role, Session, Transcript, Turn};
 use mem_schema::window::{
     LongTextCut, Segmentation, SegmentationError, WindowStyle, assistant_replies, resolve_overlap,
-    windows,
+    shortened, windows,
 };
 use serde_json::Value;
 
@@ -274,4 +274,30 @@ fn with_an_assistant_only_the_user_is_shown_and_replies_are_kept_aside() {
             ("w0001u02", "reply 6")
         ]
     );
+}
+
+#[test]
+fn captions_are_cut_with_the_text() {
+    let mut photo = turn("S1:1", "Mina", "look");
+    photo.image_caption = Some("가".repeat(100_000));
+    let talk = transcript(
+        Kind::Dialogue,
+        vec![session(
+            "S1",
+            None,
+            vec![photo, turn("S1:2", "Jonas", "ok")],
+        )],
+    );
+    let cut = |captions| Segmentation {
+        window: 10,
+        overlap: 2,
+        captions,
+    };
+    let with = windows(&talk, &cut(true));
+    // 500 characters of the beginning, 200 of the middle and 300 of the end, with `\n...\n` twice between them.
+    let text = &with[0].messages[0].text;
+    assert_eq!(text.chars().count(), 1010);
+    assert!(text.starts_with("look [image: 가") && text.ends_with("가]"));
+    assert_eq!((shortened(&talk, true), shortened(&talk, false)), (1, 0));
+    assert_eq!(windows(&talk, &cut(false))[0].messages[0].text, "look");
 }

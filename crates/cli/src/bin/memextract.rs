@@ -20,7 +20,7 @@ use mem_cli::{
     },
     interrupt, memory,
     models::{model_name, resolve_model},
-    say, when,
+    say, unless_reader_left, when,
 };
 use mem_model::adapter::read_config;
 use mem_model::generate::{LoadOptions, LocalGenerator, load_encoder};
@@ -32,8 +32,9 @@ const AFTER_HELP: &str = "\
 Sizes of windows, captions and instruction come from the flags, else from --preset, else from the
 adapter, else from the preset `small`. One record a line, in input order.
 
-Exit codes: 0 all done; 1 written, but inputs, lines or windows are missing; 2 nothing was written;
-130 interrupted. After 1 and 130 the same command with --resume does what is missing.";
+Exit codes: 0 all done; 1 written, but inputs, lines, windows or ends of replies are missing; 2 nothing
+was written; 130 interrupted. Where windows failed or the run was interrupted, the same command with
+--resume does what is missing.";
 
 /// Extract memory records from conversations with a local model
 #[derive(Parser)]
@@ -159,7 +160,7 @@ fn extract(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Ok(generator)
     };
     let summary = job.run(load, interrupt::listen(), &mut io::stdout().lock())?;
-    print_summary(&summary, arguments)?;
+    print_summary(&summary, arguments);
     Ok(ExitCode::from(summary.exit_code()))
 }
 
@@ -210,16 +211,22 @@ fn warn_without_integers(machine: MachineArgs, model: &Path) -> anyhow::Result<(
     Ok(())
 }
 
-fn print_summary(summary: &Summary, arguments: &Arguments) -> anyhow::Result<()> {
-    if !arguments.json {
+/// Says how the run went. The records are written by now: a summary that cannot be is no reason for another exit code.
+fn print_summary(summary: &Summary, arguments: &Arguments) {
+    let written = match serde_json::to_string_pretty(summary) {
+        _ if !arguments.json => {
+            say!("{summary}");
+            Ok(())
+        }
+        Ok(json) if Output::parse(arguments.output.out.as_deref()) == Output::Stdout => {
+            say!("{json}");
+            Ok(())
+        }
+        Ok(json) => writeln!(io::stdout(), "{json}"),
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = unless_reader_left(written) {
+        say!("warning: cannot write the summary to standard output: {error}");
         say!("{summary}");
-        return Ok(());
     }
-    let json = serde_json::to_string_pretty(summary)?;
-    if Output::parse(arguments.output.out.as_deref()) == Output::Stdout {
-        say!("{json}");
-    } else {
-        writeln!(io::stdout(), "{json}").context("cannot write the summary to standard output")?;
-    }
-    Ok(())
 }

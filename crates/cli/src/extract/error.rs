@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::say::count;
 
-use super::inputs::Unreadable;
+use super::inputs::{Problems, Unreadable};
 
 /// Anything that ends a run with exit code 2; the hint beside it says what to do.
 #[derive(Debug, Error)]
@@ -65,7 +65,15 @@ pub enum Error {
         /// What the parser said.
         source: serde_json::Error,
     },
-    /// Reading or writing the journal failed.
+    /// The journal could not be locked, read or begun; nothing is done yet.
+    #[error("cannot keep the journal `{}`", .journal.display())]
+    NoJournal {
+        /// Its journal.
+        journal: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Writing on in the journal failed.
     #[error("cannot keep the journal `{}`", .journal.display())]
     Journal {
         /// Its journal.
@@ -94,15 +102,20 @@ pub enum Error {
         inputs: Vec<Unreadable>,
     },
     /// The selection leaves nothing to extract from.
-    #[error("there are no messages to extract from")]
-    NoMessages,
+    #[error("there are no messages to extract from{}", list(&.problems.lines()))]
+    NoMessages {
+        /// What was wrong with the inputs: perhaps the messages are in one that was skipped.
+        problems: Problems,
+    },
     /// `--transcript` names one that no input holds.
-    #[error("no input holds a transcript `{id}`; there are {}", .known.join(", "))]
+    #[error("no input holds a transcript `{id}`; there are {}{}", .known.join(", "), list(&.problems.lines()))]
     UnknownTranscript {
         /// What was asked for.
         id: String,
-        /// What there is, quoted; the first few.
+        /// What there is, quoted; the first few, and how many more.
         known: Vec<String>,
+        /// What was wrong with the inputs: perhaps the transcript is in one that was skipped.
+        problems: Problems,
     },
     /// The sizes of windows do not fit each other.
     #[error(transparent)]
@@ -158,10 +171,13 @@ impl Error {
             Self::Broken { .. } => {
                 "if that file is a run's, delete it to start afresh; if it is not, give `--out` another name"
             }
+            Self::NoJournal { .. } => {
+                "nothing is done yet: mend the cause (a full disk, or one that locks no files), or give `--out` another name"
+            }
             Self::Journal { .. } | Self::Output { .. } => {
                 "what is done is kept: mend the cause (often a full disk), then run again with `--resume`"
             }
-            Self::NoMessages => "check `--transcript` and `--sessions`",
+            Self::NoMessages { .. } => "check `--transcript` and `--sessions`",
             Self::Segmentation(_) => "set both `--window` and `--overlap`",
             Self::OneBank { .. } => "choose one with `--transcript ID`",
             Self::Tuning { .. } => "the file is written by `memtrain sft`; train the adapter again",

@@ -17,6 +17,9 @@ use crate::say::count;
 
 use super::{Error, Fingerprint, Sessions, args::InputArgs, short_hash, with_causes};
 
+/// Transcripts that are named where another was asked for.
+const SHOWN: usize = 10;
+
 /// What was read.
 #[derive(Default)]
 pub(super) struct Inputs {
@@ -35,7 +38,7 @@ pub struct Problems {
     pub unreadable: Vec<Unreadable>,
     /// What was mended or left out in the others.
     pub warnings: Vec<String>,
-    /// Lines and objects that could not be understood; each has its warning, up to a number of them.
+    /// Lines, messages and other parts that could not be understood; each has its warning, up to a number of them.
     pub lost: usize,
     /// Messages of exports that only stood for a picture, a file or a deleted message.
     pub placeholders: usize,
@@ -47,6 +50,12 @@ impl Problems {
         !self.unreadable.is_empty() || self.lost > 0
     }
 
+    /// What is to be said, a line each.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let text = self.to_string();
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// What was left out of the inputs that were read, a line each.
     pub fn left_out(&self) -> Vec<String> {
         left_out(self.lost, self.placeholders)
@@ -56,7 +65,7 @@ impl Problems {
 /// What was left out, a line each.
 pub(super) fn left_out(lost: usize, placeholders: usize) -> Vec<String> {
     let lines = [
-        (lost, "line", "that could not be understood"),
+        (lost, "part", "that could not be understood"),
         (
             placeholders,
             "message",
@@ -132,6 +141,13 @@ impl Inputs {
         } else {
             (path.to_owned(), fs::read(path))
         };
+        if bytes.is_err() && path.is_dir() {
+            self.problems.unreadable.push(Unreadable {
+                reason: format!("`{input}` is a folder: name the files in it"),
+                input,
+            });
+            return;
+        }
         let read = bytes
             .map_err(|source| ReadError::Io {
                 path: name.clone(),
@@ -169,13 +185,15 @@ impl Inputs {
                 .iter()
                 .any(|transcript| transcript.id == *id)
             {
-                let known = self
-                    .transcripts
-                    .iter()
-                    .map(|transcript| format!("`{}`", transcript.id));
+                let ids = self.transcripts.iter().map(|transcript| &transcript.id);
+                let mut known: Vec<_> = ids.take(SHOWN).map(|id| format!("`{id}`")).collect();
+                if self.transcripts.len() > SHOWN {
+                    known.push(format!("and {} more", self.transcripts.len() - SHOWN));
+                }
                 return Err(Error::UnknownTranscript {
                     id: id.clone(),
-                    known: known.collect(),
+                    known,
+                    problems: std::mem::take(&mut self.problems),
                 });
             }
         }
@@ -206,7 +224,9 @@ impl Inputs {
             .flat_map(|transcript| windows(transcript, segmentation))
             .collect();
         if all.is_empty() {
-            Err(Error::NoMessages)
+            Err(Error::NoMessages {
+                problems: self.problems.clone(),
+            })
         } else {
             Ok(all)
         }

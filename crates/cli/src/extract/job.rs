@@ -55,9 +55,10 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
     let settings = Settings::resolve(args)?;
     let inputs = Inputs::read(args)?;
     let windows = inputs.windows(&settings.segmentation)?;
-    if output_args.layout == Layout::Dimmem && inputs.transcripts.len() > 1 {
+    let ids: BTreeSet<_> = windows.iter().map(|window| &window.transcript_id).collect();
+    if output_args.layout == Layout::Dimmem && ids.len() > 1 {
         return Err(Error::OneBank {
-            transcripts: inputs.transcripts.len(),
+            transcripts: ids.len(),
         });
     }
     let mut fingerprint = Fingerprint::default();
@@ -67,6 +68,9 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
     if let Some(adapter) = &args.adapter {
         fingerprint.set("adapter", adapter_state(adapter)?);
     }
+    let captions = settings.segmentation.captions;
+    let of_transcripts = inputs.transcripts.iter();
+    let messages_shortened = of_transcripts.map(|one| shortened(one, captions)).sum();
     Ok(Job {
         settings,
         output,
@@ -74,7 +78,7 @@ pub fn prepare(args: &InputArgs, output_args: &OutputArgs) -> Result<Job, Error>
         max_new_tokens: output_args.max_new_tokens,
         windows,
         problems: inputs.problems,
-        messages_shortened: inputs.transcripts.iter().map(shortened).sum(),
+        messages_shortened,
         journal,
         fingerprint,
         outcomes: BTreeMap::new(),
@@ -100,11 +104,6 @@ impl Job {
     /// What was wrong with the inputs; to be said before the run starts.
     pub fn problems(&self) -> &Problems {
         &self.problems
-    }
-
-    /// Windows selected, and of them those taken over.
-    pub fn windows(&self) -> (usize, usize) {
-        (self.windows.len(), self.outcomes.len())
     }
 
     /// Extracts from every window that is left, several at once where the generator does that, then writes the
@@ -162,7 +161,7 @@ impl Job {
         summary
     }
 
-    /// Writes what can be written now, and ends the journal if nothing is left to try again.
+    /// Writes what can be written now, and ends the journal if nothing is left to try again, be it with a higher limit.
     fn finish(self, summary: &mut Summary, stdout: &mut dyn Write) -> Result<(), Error> {
         let records: Vec<_> = self
             .outcomes
@@ -184,7 +183,10 @@ impl Job {
         }
         if let Some(journal) = self.journal {
             let nothing_kept = summary.windows.done == 0;
-            let nothing_left = summary.windows.done == summary.windows.total;
+            let limit = self.max_new_tokens;
+            let mut outcomes = self.outcomes.values();
+            let cut_off = outcomes.any(|outcome| outcome.is_cut_off(limit));
+            let nothing_left = summary.windows.done == summary.windows.total && !cut_off;
             if nothing_kept || nothing_left {
                 journal.remove()?;
             } else {

@@ -1,8 +1,9 @@
 //! What a run has done so far, beside its output, so that a killed run can be resumed.
 //!
 //! `FILE.partial` is JSONL: a header with the run's [`Fingerprint`], then one [`Entry`] a window, on disk
-//! as soon as the window is done, in the order in which they end. The output itself is assembled from it at the end, in input order, which
-//! is why a resumed run ends with the same bytes. A line that a kill cut short is dropped.
+//! as soon as the window is done (the header with the first), in the order in which they end. The output itself is
+//! assembled from it at the end, in input order, which is why a resumed run ends with the same bytes. A line that a kill
+//! cut short is dropped.
 
 use std::{
     collections::BTreeMap,
@@ -46,6 +47,8 @@ pub(super) struct Journal {
     path: PathBuf,
     file: File,
     found: Option<Found>,
+    /// What is written before the first entry: a run that ends before it leaves nothing.
+    header: Option<Header>,
 }
 
 impl Journal {
@@ -71,7 +74,7 @@ impl Journal {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::InUse { journal: path }),
             Err(TryLockError::Error(source)) => {
-                return Err(Error::Journal {
+                return Err(Error::NoJournal {
                     journal: path,
                     source,
                 });
@@ -81,12 +84,16 @@ impl Journal {
             path,
             file,
             found: None,
+            header: None,
         };
         let mut bytes = Vec::new();
         journal
             .file
             .read_to_end(&mut bytes)
-            .map_err(|source| journal.error(source))?;
+            .map_err(|source| Error::NoJournal {
+                journal: journal.path.clone(),
+                source,
+            })?;
         journal.found = read(&journal.path, &bytes)?;
         let windows = journal.windows_done();
         if windows > 0 && !resume {
@@ -115,10 +122,10 @@ impl Journal {
     ) -> Result<BTreeMap<usize, Outcome>, Error> {
         let done = self.windows_done();
         let Some(found) = self.found.take().filter(|_| done > 0) else {
-            self.cut(0)?;
-            self.write_line(&Header {
+            self.header = Some(Header {
                 memextract: fingerprint.clone(),
-            })?;
+            });
+            self.cut(0)?;
             return Ok(BTreeMap::new());
         };
         let changes = found.fingerprint.changes(fingerprint);
@@ -141,7 +148,16 @@ impl Journal {
     /// # Errors
     /// When the file cannot be written; what was there stays readable.
     pub(super) fn append(&mut self, entry: &Entry) -> Result<(), Error> {
-        self.write_line(entry)
+        let mut lines = Vec::new();
+        if let Some(header) = &self.header {
+            add_line(&mut lines, header).map_err(|source| self.error(source))?;
+        }
+        add_line(&mut lines, entry).map_err(|source| self.error(source))?;
+        let written = self.file.write_all(&lines);
+        let written = written.and_then(|()| self.file.sync_data());
+        written.map_err(|source| self.error(source))?;
+        self.header = None;
+        Ok(())
     }
 
     /// Ends a run that left nothing to do again.
@@ -171,31 +187,25 @@ impl Journal {
         cut.map(drop).map_err(|source| self.error(source))
     }
 
-    fn write_line(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        let line = serde_json::to_vec(value)
-            .map_err(io::Error::from)
-            .map(|mut line| {
-                line.push(b'\n');
-                line
-            });
-        let written = line
-            .and_then(|line| self.file.write_all(&line))
-            .and_then(|()| self.file.sync_data());
-        written.map_err(|source| self.error(source))
-    }
-
     fn error(&self, source: io::Error) -> Error {
-        Error::Journal {
-            journal: self.path.clone(),
-            source,
+        let journal = self.path.clone();
+        match self.header {
+            Some(_) => Error::NoJournal { journal, source },
+            None => Error::Journal { journal, source },
         }
     }
 }
 
+fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *lines, value)?;
+    lines.push(b'\n');
+    Ok(())
+}
+
 impl Drop for Journal {
-    /// A run that ended before its first line leaves nothing behind.
+    /// A run that ended before its first window leaves nothing behind.
     fn drop(&mut self) {
-        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() == 0) {
+        if self.header.is_some() || fs::metadata(&self.path).is_ok_and(|meta| meta.len() == 0) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -55,6 +55,12 @@ impl Outcome {
         matches!(self, Self::Done(_))
     }
 
+    /// Whether records may be missing that a limit above `max_new_tokens` would bring.
+    pub(super) fn is_cut_off(&self, max_new_tokens: usize) -> bool {
+        let at_the_limit = self.cost().new_tokens >= max_new_tokens;
+        matches!(self, Self::Done(done) if done.salvaged && done.finish == Finish::Length && at_the_limit)
+    }
+
     /// Whether the window would end the same way with a limit of `max_new_tokens`, which may have been raised
     /// since because replies were cut off.
     pub(super) fn holds_at(&self, max_new_tokens: usize) -> bool {

@@ -116,21 +116,37 @@ pub(super) fn replace(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Error> {
     let target = target(path);
-    let beside = beside(path);
-    let written = File::create(&beside).and_then(|file| {
-        let mut writer = BufWriter::new(file);
-        write(&mut writer)?;
-        writer
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .sync_all()?;
-        fs::rename(&beside, &target)
-    });
+    let failed = |source| Error::Output {
+        path: path.to_owned(),
+        source,
+    };
+    let (file, beside) = create_beside(path).map_err(failed)?;
+    let mut writer = BufWriter::new(file);
+    let written = write(&mut writer)
+        .and_then(|()| writer.into_inner().map_err(io::IntoInnerError::into_error))
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(&beside, &target));
     written.map_err(|source| {
         let _ = fs::remove_file(&beside);
-        Error::Output {
-            path: path.to_owned(),
-            source,
-        }
+        failed(source)
     })
+}
+
+/// A new `FILE.new`, or `FILE.new2` and so on where that is somebody's file.
+fn create_beside(path: &Path) -> io::Result<(File, PathBuf)> {
+    let first = beside(path);
+    let mut number = 1_u32;
+    loop {
+        let mut name = first.clone().into_os_string();
+        if number > 1 {
+            name.push(number.to_string());
+        }
+        let candidate = PathBuf::from(name);
+        match File::create_new(&candidate) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 100 => {
+                number += 1;
+            }
+            created => return created.map(|file| (file, candidate)),
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub struct Summary {
     pub journal: Option<PathBuf>,
     /// Inputs that could not be read.
     pub inputs_failed: Vec<Unreadable>,
-    /// Lines and objects of inputs that could not be understood.
+    /// Lines, messages and other parts of inputs that could not be understood.
     pub lost: usize,
     /// Messages of exports that only stood for a picture, a file or a deleted message.
     pub placeholders: usize,
@@ -39,7 +39,7 @@ pub struct Summary {
     pub windows: Windows,
     /// Windows that failed, in input order.
     pub failed: Vec<FailedWindow>,
-    /// Records written.
+    /// Records of the windows that are done, written or kept.
     pub records: usize,
     /// Records with a time, by whether their evidence allows it.
     pub times: TimeCounts,
@@ -116,7 +116,8 @@ impl Summary {
         }
     }
 
-    /// 0: all done. 1: written, with something missing. 2: nothing was written. 130: interrupted.
+    /// 0: all done. 1: written, with something missing, be it the end of a reply. 2: nothing was written.
+    /// 130: interrupted.
     pub fn exit_code(&self) -> u8 {
         if self.interrupted {
             130
@@ -124,7 +125,7 @@ impl Summary {
             2
         } else {
             let missing = !self.inputs_failed.is_empty() || self.lost > 0;
-            u8::from(self.windows.failed > 0 || missing)
+            u8::from(self.windows.failed > 0 || self.windows.salvaged > 0 || missing)
         }
     }
 }
@@ -236,9 +237,13 @@ impl fmt::Display for Summary {
         }
         if let Some(journal) = &self.journal {
             let kept = count(done, "window");
+            let further = match done == total {
+                true => "with `--resume` and a higher `--max-new-tokens` for what was cut off",
+                false => "with `--resume` for the rest",
+            };
             write!(
                 f,
-                "\nkept: {kept} in `{}`; run again with `--resume` for the rest",
+                "\nkept: {kept} in `{}`; run again {further}",
                 journal.display()
             )?;
         }

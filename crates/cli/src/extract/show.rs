@@ -70,7 +70,12 @@ pub fn show(
             prompt,
             schema: reply_schema(&window),
         };
-        print(&shown, json, stdout).map_err(Error::Stdout)?;
+        match print(&shown, json, stdout) {
+            Ok(()) => {}
+            // Who has seen enough of the windows still learns by the exit code what is missing.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(Error::Stdout(error).into()),
+        }
     }
     Ok(inputs.problems)
 }

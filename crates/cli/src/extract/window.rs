@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mem_schema::{
-    extraction::{OverlapPolicy, read_reply},
+    extraction::read_reply,
     generator::{Finish, Reply, Request, Sampling},
     prompt::{extraction_messages, shared_bytes},
     repetition::repeats_record,
@@ -67,7 +67,7 @@ impl<'a> Task<'a> {
 
     /// Reads a reply and checks its times; an error where it holds no memories, with what to do about it.
     fn read(&self, reply: &Reply, cost: Cost) -> Result<Done, String> {
-        let Some(mut read) = read_reply(&reply.text, self.window, OverlapPolicy::Strict) else {
+        let Some(mut read) = read_reply(&reply.text, self.window) else {
             return Err(match reply.finish {
                 Finish::Length => {
                     let (tokens, prompt) = (reply.new_tokens, reply.prompt_tokens);

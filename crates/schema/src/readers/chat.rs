@@ -1,17 +1,69 @@
-//! Chat messages with `role` and `content`, from a JSON list, an object with `messages`, or JSONL.
+//! Chat messages with `role` and `content`, from a JSON list, an object with `messages`, or JSONL; also the keys of
+//! Discord's and Telegram's exports.
 //!
 //! A pause of more than four hours begins a new session.
+
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::Source;
 use super::fields::{
-    Object, clean_name, clean_text, object, role_of, role_word, take_text, type_name,
+    Object, clean_name, clean_text, object, role_of, role_word, take_content, take_text, type_name,
 };
 use super::sittings::Sittings;
 use super::stamps::{epoch, iso_or_date};
 use super::warnings::Warnings;
 use crate::transcript::{Kind, Moment, Role, Transcript, Turn};
+
+/// Where the name of who speaks may stand.
+const NAMES: [&str; 4] = ["name", "author", "from", "sender"];
+
+/// Types of messages that the program wrote: of Telegram and of Discord.
+const NOTICES: [&str; 8] = [
+    "service",
+    "GuildMemberJoin",
+    "RecipientAdd",
+    "RecipientRemove",
+    "ChannelNameChange",
+    "ChannelIconChange",
+    "ChannelPinnedMessage",
+    "Call",
+];
+
+/// Types of content parts that stand for something to see or hear.
+const PICTURES: [&str; 10] = [
+    "image",
+    "image_url",
+    "input_image",
+    "audio",
+    "input_audio",
+    "video",
+    "video_url",
+    "file",
+    "input_file",
+    "document",
+];
+
+/// Types of content parts that nobody says to anybody.
+const WORKINGS: [&str; 5] = [
+    "tool_use",
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "reasoning",
+];
+
+/// Where messages without text name what they show.
+const ATTACHMENTS: [&str; 7] = [
+    "attachments",
+    "stickers",
+    "embeds",
+    "photo",
+    "file",
+    "media_type",
+    "location_information",
+];
 
 /// Messages of one conversation, each with its place in the file.
 pub(super) struct Conversation {
@@ -23,12 +75,26 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn from_messages(messages: Vec<(String, Value)>) -> Self {
-        Self {
-            fields: Object::new(),
-            place: None,
-            messages,
+    /// Sorts messages that stand for themselves by the conversation that they name; those that name none are one.
+    pub(super) fn from_messages(messages: Vec<(String, Value)>) -> Vec<Self> {
+        let mut conversations: Vec<Self> = Vec::new();
+        let mut known: HashMap<Option<String>, usize> = HashMap::new();
+        for (place, message) in messages {
+            let id = conversation_id(&message);
+            let index = *known.entry(id.clone()).or_insert_with(|| {
+                let mut fields = Object::new();
+                let place = id.as_ref().map(|id| format!("conversation `{id}`"));
+                fields.extend(id.map(|id| ("id".to_owned(), id.into())));
+                conversations.push(Self {
+                    fields,
+                    place,
+                    messages: Vec::new(),
+                });
+                conversations.len() - 1
+            });
+            conversations[index].messages.push((place, message));
         }
+        conversations
     }
 
     /// Takes an object with `messages`.
@@ -48,6 +114,15 @@ impl Conversation {
     }
 }
 
+fn conversation_id(message: &Value) -> Option<String> {
+    let mut ids = ["conversation_id", "session_id"].into_iter();
+    ids.find_map(|key| match message.get(key)? {
+        Value::String(id) if !id.trim().is_empty() => Some(id.trim().to_owned()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    })
+}
+
 /// A message before it is known what kind of conversation it belongs to.
 struct Draft {
     role: Role,
@@ -61,13 +136,13 @@ pub(super) fn read(conversations: Vec<Conversation>, source: &mut Source<'_>) ->
     let several = conversations.len() > 1;
     let numbered = conversations.into_iter().enumerate();
     numbered
-        .map(|(index, conversation)| {
+        .filter_map(|(index, conversation)| {
             let default_id = if several {
                 format!("{}-{}", source.stem, index + 1)
             } else {
                 source.stem.to_owned()
             };
-            transcript(default_id, conversation, source.warnings)
+            transcript(default_id, conversation, source)
         })
         .collect()
 }
@@ -75,27 +150,44 @@ pub(super) fn read(conversations: Vec<Conversation>, source: &mut Source<'_>) ->
 fn transcript(
     default_id: String,
     conversation: Conversation,
-    warnings: &mut Warnings,
-) -> Transcript {
+    source: &mut Source<'_>,
+) -> Option<Transcript> {
     let Conversation {
         mut fields,
         place,
         messages,
     } = conversation;
     let place = place.unwrap_or_else(|| "whole file".to_owned());
+    let has = |keys: &[&str]| {
+        let mut messages = messages.iter();
+        messages.any(|(_, message)| {
+            keys.iter()
+                .any(|key| message.get(key).is_some_and(|value| !value.is_null()))
+        })
+    };
+    let with_roles = has(&["role"]);
+    if !messages.is_empty() && !with_roles && !has(&NAMES) {
+        let message = "no message has `role`, nor a name under `name`, `author`, `from` or `sender`: who speaks is \
+                       unknown, and the conversation was left out";
+        source.warnings.lose_many(messages.len(), &place, message);
+        return None;
+    }
     let mut id = None;
     for key in ["id", "conversation_id", "session_id"] {
-        id = id
-            .or_else(|| take_text(&mut fields, key, &place, warnings).filter(|id| !id.is_empty()));
+        id = id.or_else(|| {
+            take_text(&mut fields, key, &place, source.warnings).filter(|id| !id.is_empty())
+        });
     }
-    let start = time(&mut fields, &place, warnings);
+    let start = time(&mut fields, &place, source.warnings);
     let drafts: Vec<_> = messages
         .into_iter()
-        .filter_map(|(place, item)| draft(item, &place, warnings))
+        .filter_map(|(place, item)| draft(item, with_roles, &place, source))
         .collect();
-    let named = drafts.iter().any(|draft| draft.name.is_some());
+    let users = drafts.iter().filter(|draft| draft.role == Role::User);
+    let names: HashSet<_> = users.filter_map(|draft| draft.name.as_deref()).collect();
     let with_assistant = drafts.iter().any(|draft| draft.role == Role::Assistant);
-    let kind = if named && !with_assistant {
+    // Several people are kept apart, also where an assistant takes part.
+    let kind = if names.len() > 1 || (!names.is_empty() && !with_assistant) {
         Kind::Dialogue
     } else {
         Kind::Assistant
@@ -126,23 +218,31 @@ fn transcript(
             time,
         });
     }
-    let id = id.unwrap_or(default_id);
-    Transcript {
-        id,
+    Some(Transcript {
+        id: id.unwrap_or(default_id),
         kind,
         language: None,
         participants,
         sessions: sittings.finish(),
-    }
+    })
 }
 
 /// Reads one message; what has neither role nor name nor content is left out with a warning.
-fn draft(item: Value, place: &str, warnings: &mut Warnings) -> Option<Draft> {
-    let mut fields = object(item, place, warnings)?;
-    let mut name = take_text(&mut fields, "name", place, warnings)
-        .map(|name| clean_name(&name))
-        .filter(|name| !name.is_empty());
-    let word = take_text(&mut fields, "role", place, warnings);
+fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) -> Option<Draft> {
+    let mut fields = object(item, place, source.warnings)?;
+    if let Some(Value::String(sort)) = fields.get("type")
+        && NOTICES.contains(&sort.as_str())
+    {
+        let message = format!("a notice of the program (`{sort}`); left out");
+        source.warnings.add(place, message);
+        return None;
+    }
+    let mut name = name(&mut fields, place, source.warnings);
+    let mut word = take_content(&mut fields, "role", place, source.warnings);
+    // `"sender": "assistant"` says what `role` would.
+    if word.is_none() && name.as_deref().is_some_and(|name| role_of(name).is_some()) {
+        word = name.take();
+    }
     let role = match word.as_deref() {
         None => {
             let reason = if name.is_some() {
@@ -150,12 +250,15 @@ fn draft(item: Value, place: &str, warnings: &mut Warnings) -> Option<Draft> {
             } else {
                 "taken for the user's"
             };
-            warnings.add(place, format!("`role` is missing; {reason}"));
+            if with_roles || name.is_none() {
+                let message = format!("`role` is missing; {reason}");
+                source.warnings.add(place, message);
+            }
             Role::User
         }
         Some(word) => role_of(word).unwrap_or_else(|| {
             let shown = super::detect::visible_start(word, 40);
-            warnings.add(
+            source.warnings.add(
                 place,
                 format!("`{shown}` is no role that is known; taken for a person's name"),
             );
@@ -167,12 +270,19 @@ fn draft(item: Value, place: &str, warnings: &mut Warnings) -> Option<Draft> {
         }),
     };
     let calls_tools = fields.contains_key("tool_calls") || fields.contains_key("function_call");
-    let (text, image_caption) = content(fields.remove("content"), place, warnings);
-    let time = time(&mut fields, place, warnings);
+    let (text, image_caption) = content(&mut fields, place, source);
+    let time = time(&mut fields, place, source.warnings);
     if text.is_empty() && image_caption.is_none() {
-        // A bare tool call says nothing to anybody; this is no fault of the file.
-        if !calls_tools {
-            warnings.add(
+        let attached = |key: &&str| match fields.get(*key) {
+            None | Some(Value::Null) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(_) => true,
+        };
+        if ATTACHMENTS.iter().any(attached) {
+            source.placeholders += 1;
+        } else if !calls_tools {
+            // A bare tool call says nothing to anybody; this is no fault of the file.
+            source.warnings.add(
                 place,
                 "neither text nor a picture's caption; the message was left out",
             );
@@ -188,21 +298,39 @@ fn draft(item: Value, place: &str, warnings: &mut Warnings) -> Option<Draft> {
     })
 }
 
-/// Text and caption of a message's content: text, a list of parts, or nothing.
-fn content(value: Option<Value>, place: &str, warnings: &mut Warnings) -> (String, Option<String>) {
+/// The speaker's name: text, or an object that holds it. Beside `role`, `author` and the like are names only where
+/// they are objects: `"author": "gpt-4o"` names a program.
+fn name(fields: &mut Object, place: &str, warnings: &mut Warnings) -> Option<String> {
+    let has_role = fields.get("role").is_some_and(|role| !role.is_null());
+    NAMES.into_iter().find_map(|key| {
+        let name = match fields.get_mut(key) {
+            Some(Value::Object(person)) => {
+                let mut keys = ["name", "username", "nickname", "display_name"].into_iter();
+                keys.find_map(|key| take_text(person, key, place, warnings))
+            }
+            Some(_) if key == "name" || !has_role => take_content(fields, key, place, warnings),
+            _ => None,
+        };
+        let name = clean_name(&name?);
+        (!name.is_empty()).then_some(name)
+    })
+}
+
+/// Text and caption of a message: its `content` or, without that, its `text`; each is text, a list of parts, or
+/// nothing.
+fn content(fields: &mut Object, place: &str, source: &mut Source<'_>) -> (String, Option<String>) {
+    let value = fields.remove("content").filter(|value| !value.is_null());
     let parts = match value {
-        None | Some(Value::Null) => return (String::new(), None),
+        None => return (running_text(fields, place, source.warnings), None),
         Some(Value::String(text)) => return (clean_text(text), None),
         Some(Value::Array(parts)) => parts,
         Some(part @ Value::Object(_)) => vec![part],
         Some(other) => {
-            warnings.add(
-                place,
-                format!(
-                    "`content` is {}, not text or parts; it was ignored",
-                    type_name(&other)
-                ),
+            let message = format!(
+                "`content` is {}, not text or parts; it was ignored",
+                type_name(&other)
             );
+            source.warnings.lose(place, message);
             return (String::new(), None);
         }
     };
@@ -213,11 +341,12 @@ fn content(value: Option<Value>, place: &str, warnings: &mut Warnings) -> (Strin
                 texts.push(clean_text(text));
                 continue;
             }
-            other => match object(other, place, warnings) {
+            other => match object(other, place, source.warnings) {
                 Some(part) => part,
                 None => continue,
             },
         };
+        let warnings = &mut *source.warnings;
         let sort = take_text(&mut part, "type", place, warnings).unwrap_or_default();
         let text = take_text(&mut part, "text", place, warnings);
         let caption = take_text(&mut part, "caption", place, warnings)
@@ -227,12 +356,17 @@ fn content(value: Option<Value>, place: &str, warnings: &mut Warnings) -> (Strin
             (_, _, Some(caption)) => captions.push(caption),
             (sort, ..) => {
                 let shown = super::detect::visible_start(sort, 40);
-                warnings.add(
-                    place,
-                    format!(
-                        "a content part of type `{shown}` holds no text or caption; it was left out"
-                    ),
+                let message = format!(
+                    "a content part of type `{shown}` holds no text or caption; it was left out"
                 );
+                if PICTURES.contains(&sort) {
+                    source.placeholders += 1;
+                    warnings.add(place, message);
+                } else if WORKINGS.contains(&sort) {
+                    warnings.add(place, message);
+                } else {
+                    warnings.lose(place, message);
+                }
             }
         }
     }
@@ -244,14 +378,40 @@ fn content(value: Option<Value>, place: &str, warnings: &mut Warnings) -> (Strin
     )
 }
 
-/// The time in `timestamp`, `created_at` or `time`: ISO text, or seconds or milliseconds since 1970.
+/// The text at `text`; Telegram makes a list of it where words are links or bold.
+fn running_text(fields: &mut Object, place: &str, warnings: &mut Warnings) -> String {
+    let parts = match fields.remove("text") {
+        Some(Value::Array(parts)) => parts,
+        Some(other) => vec![other],
+        None => Vec::new(),
+    };
+    let mut whole = String::new();
+    for part in parts {
+        match part {
+            Value::Null => {}
+            Value::String(text) => whole.push_str(&text),
+            other => {
+                let Some(part) = object(other, place, warnings) else {
+                    continue;
+                };
+                match part.get("text") {
+                    Some(Value::String(text)) => whole.push_str(text),
+                    _ => warnings.lose(place, "a part of `text` holds no text; it was left out"),
+                }
+            }
+        }
+    }
+    clean_text(whole)
+}
+
+/// The time in `timestamp`, `created_at`, `time` or `date`: ISO text, or seconds or milliseconds since 1970.
 fn time(fields: &mut Object, place: &str, warnings: &mut Warnings) -> Option<Moment> {
-    let keys = ["timestamp", "created_at", "time"];
-    let (key, value) = keys
-        .into_iter()
-        .find_map(|key| Some((key, fields.remove(key)?)))?;
+    let keys = ["timestamp", "created_at", "time", "date"];
+    let (key, value) = keys.into_iter().find_map(|key| {
+        let value = fields.remove(key).filter(|value| !value.is_null())?;
+        Some((key, value))
+    })?;
     let moment = match &value {
-        Value::Null => return None,
         Value::Number(number) => number.as_f64().and_then(epoch),
         Value::String(text) => match text.trim().parse::<f64>() {
             Ok(number) if text.trim().len() > 8 => epoch(number),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Format;
 use super::chat::Conversation;
 use super::fields::Object;
-use super::plain::Lines;
+use super::plain::{Lines, Rows, is_of_line, rows};
 use super::warnings::Warnings;
 use crate::error::ReadError;
 
@@ -18,6 +18,8 @@ pub(super) enum Input<'a> {
     Longmemeval(Vec<Value>),
     Chat(Vec<Conversation>),
     Plain(Lines<'a>),
+    /// KakaoTalk's table, a sort of plain text.
+    Rows(Rows),
 }
 
 impl Input<'_> {
@@ -27,7 +29,7 @@ impl Input<'_> {
             Self::Locomo(_) => Format::Locomo,
             Self::Longmemeval(_) => Format::Longmemeval,
             Self::Chat(_) => Format::Chat,
-            Self::Plain(_) => Format::Plain,
+            Self::Plain(_) | Self::Rows(_) => Format::Plain,
         }
     }
 }
@@ -41,17 +43,14 @@ pub(super) fn detect<'a>(
 ) -> Result<Input<'a>, ReadError> {
     match format {
         Some(Format::Plain) => {
-            let lines = Lines::scan(text);
-            if lines.turns() == 0 {
-                let problem =
-                    "no line is like `[2024-03-04 18:20] Mina: Hello` or `Mina: Hello`".to_owned();
-                return Err(ReadError::Shape {
-                    path: path.to_owned(),
-                    format: Format::Plain,
-                    problem,
-                });
+            let lines = plain(path, text)?;
+            if let Input::Plain(lines) = &lines
+                && lines.turns() == 0
+            {
+                let problem = "no line is like `[2024-03-04 18:20] Mina: Hello` or `Mina: Hello`";
+                return Err(not_plain(path, problem));
             }
-            Ok(Input::Plain(lines))
+            Ok(lines)
         }
         Some(format) => json(path, text, Some(format), warnings),
         None => {
@@ -61,15 +60,40 @@ pub(super) fn detect<'a>(
             if maybe_json && opens_json(text) {
                 return json(path, text, None, warnings);
             }
-            let lines = Lines::scan(text);
-            if lines.look_like_a_transcript() {
-                Ok(Input::Plain(lines))
-            } else if let Some(lines) = json_lines(text) {
-                Ok(Input::Chat(by_lines(lines, warnings)))
+            let lines = plain(path, text)?;
+            let fits = match &lines {
+                Input::Plain(lines) => lines.look_like_a_transcript(),
+                _ => true,
+            };
+            if fits {
+                Ok(lines)
+            } else if let Some((format, lines)) = json_lines(text, None) {
+                Ok(by_lines(format, lines, warnings))
             } else {
                 Err(unknown(path, text))
             }
         }
+    }
+}
+
+/// Splits a text into lines, or KakaoTalk's table into rows.
+fn plain<'a>(path: &Path, text: &'a str) -> Result<Input<'a>, ReadError> {
+    if let Some(rows) = rows(text) {
+        Ok(Input::Rows(rows))
+    } else if is_of_line(text) {
+        let problem = "it looks like an export of LINE, which is not read: write `[18:20] Mina: Hello` \
+             for `18:20`, `Mina` and `Hello` with tabs between them, and dates as `# 2024-03-04`";
+        Err(not_plain(path, problem))
+    } else {
+        Ok(Input::Plain(Lines::scan(text)))
+    }
+}
+
+fn not_plain(path: &Path, problem: &str) -> ReadError {
+    ReadError::Shape {
+        path: path.to_owned(),
+        format: Format::Plain,
+        problem: problem.to_owned(),
     }
 }
 
@@ -115,10 +139,8 @@ fn json<'a>(
     match serde_json::from_str::<Value>(text) {
         Ok(value) => sort(path, text, value, format),
         Err(source) => {
-            if matches!(format, None | Some(Format::Chat))
-                && let Some(lines) = json_lines(text)
-            {
-                return Ok(Input::Chat(by_lines(lines, warnings)));
+            if let Some((format, lines)) = json_lines(text, format) {
+                return Ok(by_lines(format, lines, warnings));
             }
             let (line, column) = (source.line(), source.column());
             Err(ReadError::Json {
@@ -192,71 +214,79 @@ fn sort<'a>(
     }
 }
 
-/// Conversations of a JSON list: each object with `messages` is one, single messages together are one.
+/// Conversations of a JSON list: each object with `messages` is one, single messages together are one, or one for
+/// every conversation that they name.
 fn by_items(items: Vec<Value>) -> Vec<Conversation> {
+    let places = (1..).map(|n| (format!("conversation {n}"), format!("message {n}")));
+    conversations(places.zip(items))
+}
+
+fn conversations(items: impl Iterator<Item = ((String, String), Value)>) -> Vec<Conversation> {
     let mut conversations = Vec::new();
     let mut single = Vec::new();
-    for (index, item) in items.into_iter().enumerate() {
+    for ((place, message_place), item) in items {
         match item {
             Value::Object(fields) if is_conversation(&fields) => {
-                conversations.push(Conversation::from_object(
-                    fields,
-                    format!("conversation {}", index + 1),
-                ));
+                conversations.push(Conversation::from_object(fields, place));
             }
-            message => single.push((format!("message {}", index + 1), message)),
+            message => single.push((message_place, message)),
         }
     }
-    if !single.is_empty() {
-        conversations.insert(0, Conversation::from_messages(single));
-    }
+    conversations.splice(0..0, Conversation::from_messages(single));
     conversations
 }
 
-/// What each line that is not blank holds, with its 1-based number; `None` if this is no JSONL: lines are
-/// one JSON object each, apart from a minority of broken ones.
-fn json_lines(text: &str) -> Option<Vec<(usize, Result<Value, serde_json::Error>)>> {
-    let lines = text
+/// What a line that is not blank holds, with its 1-based number.
+type JsonLine = (usize, Result<Value, serde_json::Error>);
+
+/// The lines of JSONL and the format that they have; `None` if this is none: lines are one JSON object each, apart
+/// from broken ones.
+fn json_lines(text: &str, wanted: Option<Format>) -> Option<(Format, Vec<JsonLine>)> {
+    let visible = || text.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<JsonLine> = text
         .lines()
         .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
-    let lines: Vec<_> = lines
-        .map(|(index, line)| (index + 1, serde_json::from_str::<Value>(line)))
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(index, line)| (index + 1, serde_json::from_str(line)))
         .collect();
-    let good = lines
-        .iter()
-        .filter(|(_, item)| {
-            item.as_ref()
-                .is_ok_and(|item| telling(item) == Some(Format::Chat))
-        })
-        .count();
-    (lines.len() > 1 && good * 2 >= lines.len()).then_some(lines)
+    let tells = |(_, item): &JsonLine| telling(item.as_ref().ok()?);
+    let format = wanted.or_else(|| lines.iter().find_map(tells))?;
+    let is_good = |line: &JsonLine| tells(line) == Some(format);
+    let good = lines.iter().filter(|line| is_good(line)).count();
+    // Lines of one JSON text that is cut short may be objects, too.
+    let is_whole = |line: &str| {
+        line.trim_start().starts_with('{') && !line.trim_end().ends_with(['{', '[', ','])
+    };
+    let plausible =
+        lines.first().is_some_and(is_good) || good * 2 >= lines.len() || visible().all(is_whole);
+    (lines.len() > 1 && good > 0 && plausible).then_some((format, lines))
 }
 
-fn by_lines(
-    lines: Vec<(usize, Result<Value, serde_json::Error>)>,
-    warnings: &mut Warnings,
-) -> Vec<Conversation> {
-    let mut conversations = Vec::new();
-    let mut single = Vec::new();
+fn by_lines<'a>(format: Format, lines: Vec<JsonLine>, warnings: &mut Warnings) -> Input<'a> {
+    let mut items = Vec::new();
     for (number, item) in lines {
-        let place = format!("line {number}");
         match item {
-            Ok(Value::Object(fields)) if is_conversation(&fields) => {
-                conversations.push(Conversation::from_object(fields, place));
-            }
-            Ok(message) => single.push((place, message)),
+            Ok(item) => items.push((number, item)),
             Err(error) => {
                 let message = format!(
                     "not valid JSON at column {}; the line was left out",
                     error.column()
                 );
-                warnings.lose(place, message);
+                warnings.lose(format_args!("line {number}"), message);
             }
         }
     }
-    if !single.is_empty() {
-        conversations.insert(0, Conversation::from_messages(single));
+    let values = |items: Vec<(usize, Value)>| items.into_iter().map(|(_, item)| item).collect();
+    match format {
+        Format::Scenario => Input::Scenario(values(items)),
+        Format::Locomo => Input::Locomo(values(items)),
+        Format::Longmemeval => Input::Longmemeval(values(items)),
+        Format::Chat | Format::Plain => {
+            let place = |number| format!("line {number}");
+            let items = items.into_iter();
+            Input::Chat(conversations(
+                items.map(|(number, item)| ((place(number), place(number)), item)),
+            ))
+        }
     }
-    conversations
 }

@@ -20,21 +20,39 @@ pub(super) fn take_text(
     place: impl Display,
     warnings: &mut Warnings,
 ) -> Option<String> {
-    match object.remove(key)? {
-        Value::Null => None,
-        Value::String(text) => Some(clean_text(text)),
-        other @ (Value::Number(_) | Value::Bool(_)) => Some(other.to_string()),
-        other => {
-            warnings.add(
-                place,
-                format!("`{key}` is {}, not text; it was ignored", type_name(&other)),
-            );
-            None
-        }
+    text_of(object.remove(key)?).unwrap_or_else(|type_name| {
+        warnings.add(place, not_text(key, type_name));
+        None
+    })
+}
+
+/// As [`take_text`], of what somebody said or who said it: of another type, it is lost.
+pub(super) fn take_content(
+    object: &mut Object,
+    key: &str,
+    place: impl Display,
+    warnings: &mut Warnings,
+) -> Option<String> {
+    text_of(object.remove(key)?).unwrap_or_else(|type_name| {
+        warnings.lose(place, not_text(key, type_name));
+        None
+    })
+}
+
+fn text_of(value: Value) -> Result<Option<String>, &'static str> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(clean_text(text))),
+        other @ (Value::Number(_) | Value::Bool(_)) => Ok(Some(other.to_string())),
+        other => Err(type_name(&other)),
     }
 }
 
-/// Takes the list at `key`. `None`, with a warning, if there is none.
+fn not_text(key: &str, type_name: &str) -> String {
+    format!("`{key}` is {type_name}, not text; it was ignored")
+}
+
+/// Takes the list at `key`. `None`, and what belongs there is lost, if there is none.
 pub(super) fn take_list(
     object: &mut Object,
     key: &str,
@@ -44,14 +62,14 @@ pub(super) fn take_list(
     match object.remove(key) {
         Some(Value::Array(items)) => Some(items),
         Some(other) => {
-            warnings.add(
+            warnings.lose(
                 place,
                 format!("`{key}` is {}, not a list", type_name(&other)),
             );
             None
         }
         None => {
-            warnings.add(place, format!("`{key}` is missing"));
+            warnings.lose(place, format!("`{key}` is missing"));
             None
         }
     }
@@ -139,9 +157,10 @@ pub(super) fn turn(
     place: &str,
     source: &mut Source<'_>,
 ) -> Turn {
+    let id = take_text(&mut fields, id_key, place, source.warnings).filter(|id| !id.is_empty());
     let mut text =
-        |key| take_text(&mut fields, key, place, source.warnings).filter(|t| !t.is_empty());
-    let (id, speaker) = (text(id_key), text("speaker"));
+        |key| take_content(&mut fields, key, place, source.warnings).filter(|t| !t.is_empty());
+    let speaker = text("speaker");
     let (said, image_caption) = (text("text"), text(caption_key));
     let mut missing = |key: &str, instead: &str| {
         source

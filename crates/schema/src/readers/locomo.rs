@@ -25,7 +25,7 @@ pub(super) fn read(items: Vec<Value>, source: &mut Source<'_>) -> Vec<Transcript
             let Some(conversation) = sample.remove("conversation") else {
                 source
                     .warnings
-                    .add(&place, "`conversation` is missing; the sample was left out");
+                    .lose(&place, "`conversation` is missing; the sample was left out");
                 return None;
             };
             let conversation = object(conversation, &place, source.warnings)?;
@@ -77,7 +77,7 @@ fn session(
     let turns = match conversation.remove(&id)? {
         Value::Array(turns) => turns,
         other => {
-            source.warnings.add(
+            source.warnings.lose(
                 &place,
                 format!(
                     "{} where a list of turns belongs; it was left out",
@@ -89,7 +89,7 @@ fn session(
     };
     let date_key = format!("{id}_date_time");
     let Some(date) = take_text(conversation, &date_key, &place, source.warnings) else {
-        source.warnings.add(
+        source.warnings.lose(
             &place,
             format!("`{date_key}` is missing; the session was skipped"),
         );

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Source;
 use super::fields::{
-    Object, clean_text, object, role_of, role_word, take_list, take_text, type_name,
+    Object, clean_text, object, role_of, role_word, take_content, take_list, take_text, type_name,
 };
 use super::tidy::UniqueIds;
 use crate::transcript::{Kind, Moment, Role, Session, Transcript, Turn};
@@ -53,22 +53,30 @@ pub(super) fn read(items: Vec<Value>, source: &mut Source<'_>) -> Vec<Transcript
 
 fn transcript(id: String, mut question: Object, source: &mut Source<'_>) -> Transcript {
     let place = format!("question `{id}`");
+    let ids = match question.remove("haystack_session_ids") {
+        Some(Value::Array(ids)) => ids,
+        _ => {
+            let message = "`haystack_session_ids` is no list; sessions are numbered";
+            source.warnings.add(&place, message);
+            Vec::new()
+        }
+    };
     let mut list = |key| take_list(&mut question, key, &place, source.warnings).unwrap_or_default();
-    let (ids, dates) = (list("haystack_session_ids"), list("haystack_dates"));
+    let dates = list("haystack_dates");
     let haystack = list("haystack_sessions");
     let mut unique = UniqueIds::default();
     let mut sessions = Vec::with_capacity(haystack.len());
     for (index, turns) in haystack.into_iter().enumerate() {
         let place = format!("{place}, session {}", index + 1);
         let Some(date) = dates.get(index) else {
-            source.warnings.add(
+            source.warnings.lose(
                 &place,
                 "`haystack_dates` has no date for it; the session was skipped",
             );
             continue;
         };
         let Value::Array(turns) = turns else {
-            source.warnings.add(
+            source.warnings.lose(
                 &place,
                 format!(
                     "{} where a list of messages belongs; it was left out",
@@ -128,7 +136,7 @@ fn turn(id: String, mut fields: Object, place: &str, source: &mut Source<'_>) ->
         );
         Role::Tool
     });
-    let text = take_text(&mut fields, "content", place, source.warnings).unwrap_or_default();
+    let text = take_content(&mut fields, "content", place, source.warnings).unwrap_or_default();
     Turn {
         id,
         speaker: role_word(role).to_owned(),

@@ -39,14 +39,16 @@ pub enum Format {
     Locomo,
     /// LongMemEval: a list of questions with `haystack_sessions` (or one such question).
     Longmemeval,
-    /// Messages with `role` and `content`, as JSON list, as object with `messages`, or as JSONL.
+    /// Messages with `role` and `content`, as JSON list, as object with `messages`, or as JSONL. Beside the latter, people
+    /// may stand under `author`, `from` or `sender` and what they say under `text`, as Discord's and Telegram's exports
+    /// have it.
     Chat,
     /// Lines of text: `[2024-03-04 18:20] Mina: …` and the like.
     Plain,
 }
 
 impl Format {
-    /// All formats, in the order in which they are tried.
+    /// All formats.
     pub const ALL: [Self; 5] = [
         Self::Scenario,
         Self::Locomo,
@@ -110,7 +112,8 @@ pub struct ReadTranscripts {
     pub warnings: Vec<Warning>,
     /// Lines and objects that could not be understood, of which something may be missing.
     pub lost: usize,
-    /// Messages of exports that only stood for a picture, a file or a deleted message: left out, save for captions.
+    /// Messages of exports, and parts of chat messages, that only stood for a picture, a file or a deleted message: left
+    /// out, save for captions.
     pub placeholders: usize,
 }
 
@@ -158,6 +161,7 @@ pub fn read_bytes(
         detect::Input::Longmemeval(items) => longmemeval::read(items, &mut source),
         detect::Input::Chat(conversations) => chat::read(conversations, &mut source),
         detect::Input::Plain(lines) => plain::read(&lines, &mut source),
+        detect::Input::Rows(rows) => plain::read_rows(rows, &mut source),
     };
     let placeholders = source.placeholders;
     drop(text);

@@ -1,6 +1,6 @@
 //! Dates and times as people's files write them.
 
-use std::sync::LazyLock;
+use std::{str::FromStr, sync::LazyLock};
 
 use jiff::civil::{Date, DateTime, Time};
 use regex::{Captures, Regex};
@@ -35,25 +35,41 @@ fn parts(text: &str, separator: char) -> Option<(&str, &str, &str)> {
     Some((year, month, day))
 }
 
-/// A time at the head of a line.
+/// A time at the head of a line. What is written like one and cannot be (`2024-02-30 18:20`) is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stamp {
     /// Date and time.
-    Full(Moment),
+    Full(Option<Moment>),
     /// Two numbers that are day and month in an order that the file has to tell, and year and time.
     DayMonth {
         first: i8,
         second: i8,
         year: i16,
-        time: Time,
+        time: Option<Time>,
     },
     /// Time of day; the date stands on a line above.
-    Clock(Time),
+    Clock(Option<Time>),
 }
 
-const CLOCK: &str = r"(?:(?P<half>오전|오후|午前|午後|上午|下午)\s*)?(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:[.,](?P<f>\d{1,6})\d*)?)?(?:\s?(?P<ampm>[AaPp]\.?\s?[Mm]\b\.?))?";
+const CLOCK: &str = concat!(
+    r"(?:(?P<half>오전|오후|午前|午後|上午|下午|凌晨|清晨|早上|中午|傍晚|晚上)\s*)?",
+    r"(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:[.,](?P<f>\d{1,6})\d*)?)?",
+    r"(?:\s?(?P<ampm>[AaPp]\.?\s?[Mm]\b\.?|[صم]\b))?"
+);
 
-const YMD: &str = r"(?P<y>\d{4})\s?[-/.년]\s?(?P<mo>\d{1,2})\s?[-/.월]\s?(?P<d>\d{1,2})(?:일|\.)?";
+const YMD: &str =
+    r"(?P<y>\d{4})\s?[-/.년年]\s?(?P<mo>\d{1,2})\s?[-/.월月]\s?(?P<d>\d{1,2})(?:일|日|\.)?";
+
+const ENGLISH: &str = concat!(
+    r"(?:[A-Z][a-z]{2,5}day, )?(?P<english>(?:January|February|March|April|May|June|July|August|September|",
+    r"October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{1,2}, \d{4})"
+);
+
+/// What may stand between date and time.
+const BETWEEN: &str = r"(?:T|\]\s?\[|[,،]?\s+(?:(?:à|às|um|at)\s+)?)";
+
+/// What follows the time.
+const REST: &str = r"(?P<rest>\].*|[\s,،|-].*|)$";
 
 fn pattern(parts: &[&str]) -> Regex {
     // The patterns are constants of this file, compiled by its tests.
@@ -64,73 +80,91 @@ fn pattern(parts: &[&str]) -> Regex {
 static FULL: LazyLock<Regex> = LazyLock::new(|| {
     let offset = r"(?:\s?(?P<off>Z|[+-]\d{2}:?\d{2}\b))?";
     pattern(&[
-        r"^\[?",
-        YMD,
-        r"(?:T|,?\s+)",
-        CLOCK,
-        offset,
-        r"(?P<rest>\].*|[\s,|-].*|)$",
+        r"^\[?(?:", YMD, "|", ENGLISH, ")", BETWEEN, CLOCK, offset, REST,
     ])
 });
 
 static DAY_MONTH: LazyLock<Regex> = LazyLock::new(|| {
-    let date = r"^\[?(?P<a>\d{1,2})[/.-](?P<b>\d{1,2})[/.-](?P<y>\d{4}|\d{2})";
-    pattern(&[date, r",?\s+", CLOCK, r"(?P<rest>\].*|[\s,|-].*|)$"])
+    let point = r"[\x{200e}\x{200f}]?[/.-][\x{200e}\x{200f}]?";
+    let (first, second) = (r"^\[?(?P<a>\d{1,2})", r"(?P<b>\d{1,2})");
+    let year = r"(?P<y>\d{4}|\d{2})";
+    pattern(&[first, point, second, point, year, BETWEEN, CLOCK, REST])
 });
 
 static CLOCK_ONLY: LazyLock<Regex> =
     LazyLock::new(|| pattern(&[r"^\[?", CLOCK, r"(?P<rest>\].*|[\s,|-].*)$"]));
 
-static KAKAO: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&[r"^\[(?P<name>.{1,60}?)\] \[", CLOCK, r"\] (?P<rest>.*)$"]));
+static KAKAO: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&[
+        r"^\[(?P<name>.{1,60}?)\] \[",
+        CLOCK,
+        r"\](?: (?P<rest>.*))?$",
+    ])
+});
 
-static KAKAO_OF_TELEPHONE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&["^", YMD, r",?\s+", CLOCK, r", .{1,60}? : "]));
+static KAKAO_OF_TELEPHONE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(&[
+        "^(?:",
+        YMD,
+        "|",
+        ENGLISH,
+        r"),?\s+",
+        CLOCK,
+        r", .{1,60}? : ",
+    ])
+});
 
 static HEADING: LazyLock<Regex> = LazyLock::new(|| {
     pattern(&[r"^(?:#{1,6}|-{3,}|={3,}|\*{3,})\s*(?P<inner>.{1,80}?)\s*[-=*#]*$"])
 });
 
 static DATE_INSIDE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(&[YMD, r"(?:(?:T|,?\s+)", CLOCK, ")?"]));
+    LazyLock::new(|| pattern(&[YMD, "(?:", BETWEEN, CLOCK, ")?"]));
 
 static DATE_ALONE: LazyLock<Regex> = LazyLock::new(|| {
-    let weekday = r"(?:,?\s*\(?(?:[월화수목금토일](?:요일)?|[A-Z][a-z]{2,8})\)?)?";
-    pattern(&["^", YMD, weekday, r"(?:(?:T|,?\s+)", CLOCK, ")?$"])
+    let weekday = concat!(
+        r"(?:,?\s*[(（]?(?:[월화수목금토일](?:요일)?|[月火水木金土日](?:曜日?)?|",
+        r"(?:星期|周|週)[一二三四五六日]|[A-Z][a-z]{2,8})[)）]?)?"
+    );
+    pattern(&["^", YMD, weekday, "(?:", BETWEEN, CLOCK, ")?$"])
 });
 
 /// Splits a line into the time at its head and what follows, separators left out.
 pub(super) fn stamp(line: &str) -> Option<(Stamp, &str)> {
     let (stamp, found) = if let Some(found) = FULL.captures(line) {
-        (Stamp::Full(moment(&found)?), found)
+        (Stamp::Full(moment(&found)), found)
     } else if let Some(found) = DAY_MONTH.captures(line) {
-        let number = |name| found.name(name)?.as_str().parse::<i16>().ok();
-        let year = number("y")?;
+        let year = group(&found, "y").and_then(number)?;
         let stamp = Stamp::DayMonth {
-            first: number("a")?.try_into().ok()?,
-            second: number("b")?.try_into().ok()?,
+            first: group(&found, "a").and_then(number)?,
+            second: group(&found, "b").and_then(number)?,
             year: if year < 100 { 2000 + year } else { year },
-            time: clock(&found)?,
+            time: clock(&found),
         };
         (stamp, found)
     } else {
         let found = CLOCK_ONLY.captures(line)?;
-        (Stamp::Clock(clock(&found)?), found)
+        let time = clock(&found);
+        // `24:05` is a time that some write; `28:26` is a score or a verse.
+        let maybe = |name, last: i8| group(&found, name).and_then(number) <= Some(last);
+        if time.is_none() && !(maybe("h", 24) && maybe("m", 59)) {
+            return None;
+        }
+        (Stamp::Clock(time), found)
     };
     let rest = found.name("rest").map_or("", |rest| rest.as_str());
-    let separators = |c: char| c.is_whitespace() || matches!(c, ']' | ',' | '-' | '–' | '—' | '|');
+    let separators =
+        |c: char| c.is_whitespace() || matches!(c, ']' | ',' | '،' | '-' | '–' | '—' | '|');
     Some((stamp, rest.trim_start_matches(separators)))
 }
 
 /// Splits a line of a KakaoTalk export, `[미나] [오후 6:20] …`, into name, time and text.
-pub(super) fn kakao(line: &str) -> Option<(&str, Time, &str)> {
+pub(super) fn kakao(line: &str) -> Option<(&str, Option<Time>, &str)> {
     let found = KAKAO.captures(line)?;
-    let time = clock(&found)?;
-    Some((
-        found.name("name")?.as_str(),
-        time,
-        found.name("rest")?.as_str(),
-    ))
+    let name = found.name("name")?.as_str();
+    let text = found.name("rest").map_or("", |rest| rest.as_str());
+    // `[2024-03-04] [18:20] …` begins with a date.
+    (!DATE_ALONE.is_match(name)).then(|| (name, clock(&found), text))
 }
 
 /// Whether a line is of a KakaoTalk export from a telephone, `2024년 3월 4일 오후 6:20, 미나 : …`; only KakaoTalk has a
@@ -149,34 +183,61 @@ pub(super) fn heading(line: &str) -> Option<Moment> {
     let inner = heading.name("inner")?.as_str();
     match DATE_INSIDE.captures(inner) {
         Some(found) => moment(&found),
-        None => english_date(inner),
+        None => Some(Moment::local(
+            english_date(inner)?.to_datetime(Time::midnight()),
+        )),
     }
 }
 
-fn english_date(text: &str) -> Option<Moment> {
-    let forms = ["%A, %B %d, %Y", "%B %d, %Y", "%A, %d %B %Y", "%d %B %Y"];
-    let date = forms
-        .into_iter()
-        .find_map(|form| Date::strptime(form, text).ok())?;
-    Some(Moment::local(date.to_datetime(Time::midnight())))
+fn english_date(text: &str) -> Option<Date> {
+    let forms = [
+        "%A, %B %d, %Y",
+        "%B %d, %Y",
+        "%b %d, %Y",
+        "%A, %d %B %Y",
+        "%d %B %Y",
+    ];
+    let mut dates = forms.into_iter();
+    dates.find_map(|form| Date::strptime(form, text).ok())
+}
+
+fn group<'a>(found: &Captures<'a>, name: &str) -> Option<&'a str> {
+    found.name(name).map(|group| group.as_str())
+}
+
+/// A number in the digits of any script that exports are written in.
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    ascii_digits(text).parse().ok()
+}
+
+fn ascii_digits(text: &str) -> String {
+    let fold = |c: char| {
+        let zeros = ['٠', '۰', '०', '０'].into_iter();
+        let digit = zeros.filter_map(|zero| u32::from(c).checked_sub(u32::from(zero)));
+        let mut digit = digit.filter_map(|digit| char::from_digit(digit, 10));
+        digit.next().unwrap_or(c)
+    };
+    text.chars().map(fold).collect()
 }
 
 fn date(year: &str, month: &str, day: &str) -> Option<Date> {
-    Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()
+    Date::new(number(year)?, number(month)?, number(day)?).ok()
 }
 
 /// Date and time of a match; a date alone stands for its beginning.
 fn moment(found: &Captures<'_>) -> Option<Moment> {
-    let group = |name| found.name(name).map(|group| group.as_str());
-    let date = date(group("y")?, group("mo")?, group("d")?)?;
-    let time = if group("h").is_some() {
+    let date = match group(found, "english") {
+        Some(text) => english_date(text)?,
+        None => date(group(found, "y")?, group(found, "mo")?, group(found, "d")?)?,
+    };
+    let time = if group(found, "h").is_some() {
         clock(found)?
     } else {
         Time::midnight()
     };
-    let offset = match group("off") {
+    let offset = match group(found, "off") {
         None => None,
-        Some(text) => Some(zone::offset(text)?),
+        Some(text) => Some(zone::offset(&ascii_digits(text))?),
     };
     Some(Moment {
         local: DateTime::from_parts(date, time),
@@ -185,26 +246,20 @@ fn moment(found: &Captures<'_>) -> Option<Moment> {
 }
 
 fn clock(found: &Captures<'_>) -> Option<Time> {
-    let number = |name| {
-        found
-            .name(name)
-            .map_or(Some(0), |group| group.as_str().parse::<i8>().ok())
-    };
+    let number = |name| group(found, name).map_or(Some(0), number::<i8>);
     let mut hour = number("h")?;
-    let after_noon = match (found.name("half"), found.name("ampm")) {
-        (Some(half), _) => Some(matches!(half.as_str(), "오후" | "午後" | "下午")),
-        (None, Some(ampm)) => Some(ampm.as_str().starts_with(['P', 'p'])),
+    let after_noon = match (group(found, "half"), group(found, "ampm")) {
+        // 11:50 and 12:10 are both `中午`.
+        (Some("中午"), _) => Some(hour != 11),
+        (Some(half), _) => Some(matches!(half, "오후" | "午後" | "下午" | "傍晚" | "晚上")),
+        (None, Some(word)) => Some(word.starts_with(['P', 'p', 'م'])),
         (None, None) => None,
     };
-    if let Some(after_noon) = after_noon {
-        if hour > 12 {
-            return None;
-        }
+    // `오후 13:20` says the same twice.
+    if let Some(after_noon) = after_noon.filter(|_| hour <= 12) {
         hour = hour % 12 + if after_noon { 12 } else { 0 };
     }
-    let nanos = found
-        .name("f")
-        .and_then(|f| format!("{:0<9}", f.as_str()).parse().ok());
+    let nanos = group(found, "f").and_then(|f| format!("{:0<9}", ascii_digits(f)).parse().ok());
     Time::new(hour, number("m")?, number("s")?, nanos.unwrap_or(0)).ok()
 }
 
@@ -214,7 +269,7 @@ mod tests {
 
     fn full(line: &str) -> Option<(String, &str)> {
         match stamp(line)? {
-            (Stamp::Full(moment), rest) => Some((moment.to_string(), rest)),
+            (Stamp::Full(Some(moment)), rest) => Some((moment.to_string(), rest)),
             _ => None,
         }
     }
@@ -257,7 +312,7 @@ mod tests {
             first: 4,
             second: 3,
             year: 2024,
-            time,
+            time: Some(time),
         };
         for line in [
             "04/03/2024, 18:20 - Mina: hi",
@@ -274,11 +329,11 @@ mod tests {
         let time = jiff::civil::time(18, 20, 0, 0);
         assert_eq!(
             kakao("[미나] [오후 6:20] 안녕: 하이"),
-            Some(("미나", time, "안녕: 하이"))
+            Some(("미나", Some(time), "안녕: 하이"))
         );
         assert_eq!(
             kakao("[Mina [work]] [6:20 PM] hi"),
-            Some(("Mina [work]", time, "hi"))
+            Some(("Mina [work]", Some(time), "hi"))
         );
         assert_eq!(kakao("[미나] 안녕"), None);
         for line in [

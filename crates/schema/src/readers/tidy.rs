@@ -1,6 +1,6 @@
 //! What holds for every transcript, whichever reader it comes from: nothing empty, no identifier twice.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::Format;
 use super::warnings::Warnings;
@@ -8,16 +8,26 @@ use crate::transcript::Transcript;
 
 /// Identifiers handed out so far.
 #[derive(Default)]
-pub(super) struct UniqueIds(HashSet<String>);
+pub(super) struct UniqueIds {
+    taken: HashSet<String>,
+    /// Of identifiers that occurred twice, the number that comes next.
+    next: HashMap<String, u64>,
+}
 
 impl UniqueIds {
     /// `Some` with a new name (`id~2`, `id~3`, …) if `id` was taken before.
     pub(super) fn rename(&mut self, id: &str) -> Option<String> {
-        if self.0.insert(id.to_owned()) {
+        if self.taken.insert(id.to_owned()) {
             return None;
         }
-        let mut names = (2_u64..).map(|n| format!("{id}~{n}"));
-        names.find(|name| self.0.insert(name.clone()))
+        let next = self.next.entry(id.to_owned()).or_insert(2);
+        loop {
+            let name = format!("{id}~{next}");
+            *next += 1;
+            if self.taken.insert(name.clone()) {
+                return Some(name);
+            }
+        }
     }
 }
 

@@ -41,7 +41,17 @@ impl Warnings {
 
     /// As [`Self::add`], of a line or object that is left out because it could not be understood.
     pub(super) fn lose(&mut self, location: impl Display, message: impl Display) {
-        self.lost += 1;
+        self.lose_many(1, location, message);
+    }
+
+    /// As [`Self::lose`], of `count` lines or objects at once.
+    pub(super) fn lose_many(
+        &mut self,
+        count: usize,
+        location: impl Display,
+        message: impl Display,
+    ) {
+        self.lost += count;
         self.add(location, message);
     }
 

@@ -6,6 +6,7 @@ use clap::Parser;
 use mem_schema::generator::{ChatMessage, Finish, Generator, Reply, Request, Work};
 use tempfile::TempDir;
 
+mod inputs;
 mod resume;
 mod runs;
 

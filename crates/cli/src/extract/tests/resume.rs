@@ -1,6 +1,6 @@
 //! What survives failures, interruptions and kills.
 
-use std::{path::Path, sync::atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use super::*;
 
@@ -178,22 +178,37 @@ fn two_runs_cannot_write_one_output() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_journal_is_kept() {
+fn a_full_disk_is_told_and_what_is_done_is_kept() {
     let place = Place::new();
-    let mut job = place.prepare(BOTH).unwrap();
-    job.begin("fake").unwrap();
-    let full = |path: &Path| fs::OpenOptions::new().write(true).open(path);
-    if let Ok(file) = full(Path::new("/dev/full")) {
-        job.journal_to(file);
+    let partial = place.path("out.jsonl.partial");
+    let ends = |line: &str| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").ok()?;
+        let mut job = place.prepare(line).unwrap();
+        job.begin("fake").unwrap();
+        job.journal_to(full);
         let fake = Fake::default();
-        let error = job
-            .run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new())
-            .err()
-            .unwrap();
-        insta::assert_snapshot!(place.words(&error), @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
+        let ran = job.run(|| Ok(&fake), &AtomicBool::new(false), &mut Vec::new());
         assert_eq!(fake.calls.get(), 1);
         assert!(!place.path("out.jsonl").exists());
-    }
+        let error = ran.err().unwrap();
+        let hint = error.downcast_ref::<Error>().and_then(Error::hint).unwrap();
+        Some((place.words(&error), hint))
+    };
+    let Some((said, hint)) = ends(BOTH) else {
+        return;
+    };
+    insta::assert_snapshot!(said, @"cannot keep the journal `out.jsonl.partial`: No space left on device (os error 28)");
+    assert!(hint.starts_with("nothing is done yet"), "{hint}");
+    assert!(!partial.exists());
+
+    let fail = |call, _: &Request<'_>| (call == 1).then(|| Err(io::Error::other("no more memory")));
+    place.run(BOTH, &Fake::answering(&fail)).unwrap();
+    fs::remove_file(place.path("out.jsonl")).unwrap();
+    let kept = fs::read(&partial).unwrap();
+    let (again, hint) = ends(&format!("{BOTH} --resume")).unwrap();
+    assert_eq!(again, said);
+    assert!(hint.starts_with("what is done is kept"), "{hint}");
+    assert_eq!(fs::read(&partial).unwrap(), kept);
 }
 
 #[test]
@@ -223,16 +238,39 @@ fn a_raised_limit_redoes_what_was_cut_off() {
         .unwrap();
     assert_eq!(
         (summary.windows.resumed, summary.exit_code()),
-        (3, 0),
-        "the same limit keeps what was salvaged"
+        (3, 1),
+        "the same limit keeps what was salvaged, and its end is still missing"
     );
+    insta::assert_snapshot!(place.summary(summary), @"
+    2 transcripts, 4 windows: 4 done, 3 from the run before, 1 cut off and salvaged
+    4 records
+    400 tokens in, 80 out, 160.0 a second; 1.0 s
+    written: out.jsonl
+    kept: 4 windows in `out.jsonl.partial`; run again with `--resume` and a higher `--max-new-tokens` for what was cut off
+    ");
 
+    let (summary, _) = place
+        .run(&format!("{BOTH} --max-new-tokens 40 --resume"), &fake)
+        .unwrap();
+    assert_eq!(
+        (
+            summary.windows.resumed,
+            summary.windows.salvaged,
+            fake.calls.get()
+        ),
+        (3, 0, 1)
+    );
+    assert_eq!(summary.exit_code(), 0);
+    assert!(!place.path("out.jsonl.partial").exists());
+
+    fs::remove_file(place.path("out.jsonl")).unwrap();
     place
         .run(
             &format!("{BOTH} --max-new-tokens 20"),
             &Fake::answering(&cut),
         )
         .unwrap();
+    let fake = Fake::default();
     let (summary, _) = place
         .run(&format!("{BOTH} --max-new-tokens 40 --resume"), &fake)
         .unwrap();
@@ -244,4 +282,15 @@ fn a_raised_limit_redoes_what_was_cut_off() {
         ),
         (2, 0, 2)
     );
+}
+
+#[test]
+fn a_run_whose_model_does_not_load_leaves_nothing() {
+    let place = Place::new();
+    let mut job = place.prepare(BOTH).unwrap();
+    job.begin("fake").unwrap();
+    let load = || Err::<Fake<'_>, _>(anyhow::anyhow!("no such weights"));
+    let ran = job.run(load, &AtomicBool::new(false), &mut Vec::new());
+    assert_eq!(ran.err().unwrap().to_string(), "no such weights");
+    assert_eq!(place.names(), ["ada.txt", "ben.txt"]);
 }

@@ -92,7 +92,7 @@ fn lines_that_are_lost_count() {
         (summary.lost, summary.windows.failed, summary.exit_code()),
         (1, 0, 1)
     );
-    let said = "\nleft out: 1 line that could not be understood";
+    let said = "\nleft out: 1 part that could not be understood";
     assert!(summary.to_string().contains(said), "{summary}");
 }
 

@@ -1,47 +1,26 @@
-//! What each line of a plain text is, and which lines begin a turn.
+//! Which lines of a plain text begin a turn.
 
 use std::collections::HashSet;
 
 use super::super::fields::role_of;
 use super::super::stamps::{self, Stamp};
 use super::super::warnings::Warnings;
+use super::line::{Form, Line, Sort, line};
 use super::placeholders::Export;
-use crate::transcript::{Moment, Role};
+use crate::transcript::Role;
 
-/// Timed lines are looked for among this many first lines that are not blank.
+/// A turn stands among this many first lines that are not blank.
 const PROBE_LINES: usize = 20;
-/// Longest name of a speaker, in characters.
-const NAME_CHARS: usize = 40;
-
-/// A line, by what it may be.
-pub(super) enum Line<'a> {
-    Blank,
-    /// `---` or the like.
-    Rule(&'a str),
-    /// A date on its own line.
-    Heading(Moment),
-    /// A time, and a speaker with text; without a speaker it is a notice of the program.
-    Timed {
-        stamp: Stamp,
-        said: Option<(&'a str, &'a str)>,
-        whole: &'a str,
-    },
-    /// A speaker with text, without a time.
-    Named {
-        name: &'a str,
-        text: &'a str,
-        whole: &'a str,
-    },
-    Other(&'a str),
-}
 
 /// Which lines begin a turn.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
-    /// Those with date and time (or KakaoTalk's name and time).
+    /// Those with date and time.
     Dated,
     /// Those with a time of day.
     Clocked,
+    /// Those with KakaoTalk's name and time.
+    Kakao,
     /// Those with a speaker.
     Named,
     /// Those whose speaker is `user`, `assistant` or another role; `Note: …` continues a turn.
@@ -54,43 +33,63 @@ pub(in crate::readers) struct Lines<'a> {
     pub(super) mode: Mode,
     /// The program that may have exported the text.
     pub(super) export: Option<Export>,
+    /// How the first turn's time is written.
+    main: Option<Form>,
+    /// Speakers of lines like the first turn.
+    speakers: HashSet<&'a str>,
+    /// How the times of turns are written.
+    forms: HashSet<Form>,
 }
 
 impl<'a> Lines<'a> {
     pub(in crate::readers) fn scan(text: &'a str) -> Self {
         let lines: Vec<_> = text.lines().map(line).collect();
-        let timed = |wanted: fn(&Stamp) -> bool| {
-            lines.iter().any(
-                |line| matches!(line, Line::Timed { stamp, said: Some(_), .. } if wanted(stamp)),
-            )
-        };
-        let has_role = |role| {
-            lines
-                .iter()
-                .any(|line| matches!(line, Line::Named { name, .. } if role_of(name) == Some(role)))
-        };
-        let kakao = text.lines().any(|line| stamps::kakao(line).is_some());
-        let mode = if kakao || timed(|stamp| !matches!(stamp, Stamp::Clock(_))) {
-            Mode::Dated
-        } else if timed(|_| true) {
-            Mode::Clocked
-        } else if has_role(Role::User) && has_role(Role::Assistant) {
-            Mode::Roles
-        } else {
-            Mode::Named
-        };
+        let mode = mode(&lines);
         let export = match mode {
-            _ if kakao || text.lines().any(stamps::is_kakao_of_telephone) => {
+            Mode::Kakao => Some(Export::KakaoTalk),
+            Mode::Dated if text.lines().any(stamps::is_kakao_of_telephone) => {
                 Some(Export::KakaoTalk)
             }
             Mode::Dated => Some(Export::WhatsApp),
             _ => None,
         };
-        Self {
+        let spoken = lines.iter().filter_map(|line| match line {
+            Line::Timed {
+                form,
+                said: Some((name, _)),
+                ..
+            } => Some((*form, *name)),
+            _ => None,
+        });
+        let fits = |form: &Form| match mode {
+            Mode::Dated => form.is_dated(),
+            Mode::Clocked => form.sort == Sort::Clock,
+            Mode::Kakao => form.sort == Sort::Kakao,
+            Mode::Named | Mode::Roles => false,
+        };
+        let main = spoken.clone().map(|(form, _)| form).find(fits);
+        let speakers = spoken
+            .filter(|(form, _)| main.is_some_and(|main| alike(main, *form)))
+            .map(|(_, name)| name)
+            .collect();
+        let mut scanned = Self {
             lines,
             mode,
             export,
-        }
+            main,
+            speakers,
+            forms: HashSet::new(),
+        };
+        let turns = scanned
+            .lines
+            .iter()
+            .filter(|line| scanned.opens_turn(line).is_some());
+        let forms = turns.filter_map(|line| match line {
+            Line::Timed { form, .. } => Some(*form),
+            _ => None,
+        });
+        scanned.forms = forms.collect();
+        scanned
     }
 
     /// Whether a line opens with a time and a speaker, so that its `[` does not open a JSON list.
@@ -109,18 +108,9 @@ impl<'a> Lines<'a> {
     /// The speaker and the text of a line that begins a turn.
     pub(super) fn opens_turn(&self, line: &Line<'a>) -> Option<(&'a str, &'a str)> {
         match (self.mode, line) {
-            (
-                Mode::Dated,
-                Line::Timed {
-                    stamp: Stamp::Clock(_),
-                    said,
-                    whole,
-                },
-            ) => {
-                // Of times without a date only KakaoTalk's lines count here.
-                said.filter(|_| stamps::kakao(whole).is_some())
+            (Mode::Dated | Mode::Clocked | Mode::Kakao, Line::Timed { form, said, .. }) => {
+                said.filter(|(name, _)| self.fits(*form, name))
             }
-            (Mode::Dated | Mode::Clocked, Line::Timed { said, .. }) => *said,
             (Mode::Named, Line::Named { name, text, .. }) => Some((name, text)),
             (Mode::Roles, Line::Named { name, text, .. }) if role_of(name).is_some() => {
                 Some((name, text))
@@ -129,9 +119,35 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// Whether a time of this form before this name begins a turn: if it is like that of the first turn, or if
+    /// somebody speaks who speaks in such lines too. Else it is part of what somebody tells.
+    fn fits(&self, form: Form, name: &str) -> bool {
+        let Some(main) = self.main else { return false };
+        let sorts_fit = match self.mode {
+            Mode::Dated => form.is_dated(),
+            Mode::Kakao => form.sort == Sort::Kakao,
+            _ => form.sort != Sort::Kakao,
+        };
+        sorts_fit
+            && (alike(main, form)
+                || (self.mode == Mode::Dated && form.bracket)
+                || self.speakers.contains(name))
+    }
+
+    /// Whether a line with a time but without a speaker is the exporting program's and not part of a message.
+    pub(super) fn is_notice(&self, line: &Line<'_>) -> bool {
+        match line {
+            // `9:00 gym` stands in many a message.
+            Line::Timed {
+                form, said: None, ..
+            } => (form.is_dated() || form.bracket) && self.forms.contains(form),
+            _ => false,
+        }
+    }
+
     /// Whether the turns have times of their own.
     pub(super) fn are_timed(&self) -> bool {
-        matches!(self.mode, Mode::Dated | Mode::Clocked)
+        matches!(self.mode, Mode::Dated | Mode::Clocked | Mode::Kakao)
     }
 
     /// Whether this is a conversation and not prose, a list or a configuration file.
@@ -143,11 +159,12 @@ impl<'a> Lines<'a> {
         if self.are_timed() {
             return visible
                 .take(PROBE_LINES)
-                .any(|line| self.opens_turn(line).is_some());
+                .any(|line| self.opens_turn(line).is_some())
+                && self.most_times_have_a_speaker();
         }
         // A title may stand above.
         let title = |line: &&Line<'_>| match line {
-            Line::Heading(_) | Line::Rule(_) => true,
+            Line::Heading { .. } | Line::Rule(_) => true,
             Line::Other(whole) => whole.starts_with('#'),
             _ => false,
         };
@@ -162,90 +179,100 @@ impl<'a> Lines<'a> {
             && names.len() >= 2
             && distinct <= 2.max(names.len() / 2)
     }
-}
 
-fn line(text: &str) -> Line<'_> {
-    // Messengers put invisible direction marks before some lines.
-    let text = text
-        .trim_start_matches(['\u{200e}', '\u{200f}', '\u{feff}'])
-        .trim_end();
-    if text.trim().is_empty() {
-        return Line::Blank;
-    }
-    if text.len() >= 3
-        && ['-', '=', '*', '_']
-            .iter()
-            .any(|rule| text.chars().all(|c| c == *rule))
-    {
-        return Line::Rule(text);
-    }
-    if let Some((name, time, said)) = stamps::kakao(text) {
-        return Line::Timed {
-            stamp: Stamp::Clock(time),
-            said: Some((name, said)),
-            whole: text,
-        };
-    }
-    if let Some(moment) = stamps::heading(text) {
-        return Line::Heading(moment);
-    }
-    if let Some((stamp, rest)) = stamps::stamp(text) {
-        return Line::Timed {
-            stamp,
-            said: after_stamp(rest),
-            whole: text,
-        };
-    }
-    match speaker(text) {
-        Some((name, said)) => Line::Named {
-            name,
-            text: said,
-            whole: text,
-        },
-        None => Line::Other(text),
+    /// In a log or an export of another program a colon stands in few lines, and not behind a name.
+    fn most_times_have_a_speaker(&self) -> bool {
+        let timed = self.lines.iter().filter_map(|line| match line {
+            Line::Timed { form, said, .. } if self.forms.contains(form) => Some(said.is_some()),
+            _ => None,
+        });
+        let (with, all) = timed.fold((0, 0), |(with, all), speaker| {
+            (with + usize::from(speaker), all + 1)
+        });
+        with * 2 >= all
     }
 }
 
-/// Splits `Mina: text` at the first colon; after a time nearly every name will do.
-fn after_stamp(text: &str) -> Option<(&str, &str)> {
-    let (name, said) = text.split_once([':', '：'])?;
-    let name = name.trim().trim_start_matches('~').trim_start();
-    let fits = !name.is_empty() && name.chars().count() <= NAME_CHARS + 20;
-    (fits && !said.starts_with("//")).then_some((name, said.trim_start()))
+/// Whether two times consist of the same and both stand in brackets or neither.
+fn alike(one: Form, other: Form) -> bool {
+    let same_sort = one.sort == other.sort || (one.is_dated() && other.is_dated());
+    same_sort && one.bracket == other.bracket
 }
 
-/// Splits `Mina: text` (also `**Mina:** text`) if what stands before the colon can be a name: short, few
-/// words, no marks of a sentence.
-fn speaker(text: &str) -> Option<(&str, &str)> {
-    let bold = text.strip_prefix("**");
-    let (name, said) = bold.unwrap_or(text).split_once([':', '：'])?;
-    let (name, said) = match bold {
-        Some(_) => (name.trim_end_matches("**"), said.trim_start_matches("**")),
-        None => (name, said),
-    };
-    let name = name.trim();
-    let short_word = |word: &str| !word.contains('.') || word.chars().count() <= 4;
-    let fits = name.chars().next().is_some_and(char::is_alphabetic)
-        && name.chars().count() <= NAME_CHARS
-        && name.split_whitespace().count() <= 4
-        && name.split_whitespace().all(short_word)
-        && !name.contains(|c: char| {
-            ",;!?\"`“”„…。、，！？；*#<>{}[]|\\/=+@~^%$".contains(c) || c.is_control()
+/// What most of a text's turns begin with, by the first line that somebody speaks.
+fn mode(lines: &[Line<'_>]) -> Mode {
+    let names = || {
+        lines.iter().filter_map(|line| match line {
+            Line::Named { name, .. } => Some(*name),
+            _ => None,
         })
-        && !said.starts_with("//");
-    fits.then_some((name, said.trim_start()))
+    };
+    let has_role = |role| names().any(|name| role_of(name) == Some(role));
+    let untimed = if has_role(Role::User) && has_role(Role::Assistant) {
+        Mode::Roles
+    } else {
+        Mode::Named
+    };
+    let first = lines.iter().find_map(|line| match line {
+        Line::Named { name, .. } => Some(Some(*name)),
+        Line::Timed { said: Some(_), .. } => Some(None),
+        _ => None,
+    });
+    let mut timed = lines.iter().filter_map(|line| match line {
+        Line::Timed {
+            form,
+            said: Some(_),
+            ..
+        } => Some(form),
+        _ => None,
+    });
+    let all_timed = timed.clone().count();
+    let mode = match timed.next() {
+        None => return untimed,
+        Some(form) if form.is_dated() => Mode::Dated,
+        Some(form) if form.sort == Sort::Kakao => Mode::Kakao,
+        Some(_) => Mode::Clocked,
+    };
+    // A line like `Date saved: …` may stand above lines with times; who speaks without one speaks again.
+    let speaks_untimed = |first: &str| {
+        (untimed == Mode::Roles && role_of(first).is_some())
+            || names().filter(|name| *name == first).nth(1).is_some()
+            || (mode != Mode::Kakao && names().nth(all_timed.saturating_sub(1)).is_some())
+    };
+    match first.flatten() {
+        Some(name) if speaks_untimed(name) => untimed,
+        _ => mode,
+    }
+}
+
+/// Whether a text is an export of LINE: time, name and text with tabs between them.
+pub(in crate::readers) fn is_of_line(text: &str) -> bool {
+    let is_clock = |time: &str| {
+        let digits = |part: &str| (1..=2).contains(&part.len()) && part.parse::<u8>().is_ok();
+        let time = time.trim_start_matches(|c: char| !c.is_ascii_digit());
+        time.split_once(':')
+            .is_some_and(|(hour, minute)| digits(hour) && digits(minute))
+    };
+    let is_turn = |line: &&str| {
+        let mut parts = line.split('\t');
+        parts.next().is_some_and(is_clock) && parts.nth(1).is_some()
+    };
+    let turns = text.lines().filter(is_turn).count();
+    let is_timed = |text: &&str| !is_turn(text) && matches!(line(text), Line::Timed { .. });
+    text.starts_with("[LINE]") || (turns > 0 && turns > text.lines().filter(is_timed).count())
 }
 
 /// Whether days stand before months: yes, unless some line rules it out and none rules out the contrary.
 pub(super) fn day_first(lines: &Lines<'_>, warnings: &mut Warnings) -> bool {
-    let pairs: Vec<_> = lines
+    let turns = lines
         .lines
         .iter()
         .enumerate()
+        .filter(|(_, line)| lines.opens_turn(line).is_some());
+    let pairs: Vec<_> = turns
         .filter_map(|(index, line)| match line {
             Line::Timed {
                 stamp: Stamp::DayMonth { first, second, .. },
-                said: Some(_),
                 ..
             } => Some((index + 1, *first, *second)),
             _ => None,

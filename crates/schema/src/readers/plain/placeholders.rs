@@ -1,11 +1,13 @@
-//! What exports of KakaoTalk and WhatsApp write in place of pictures, files, calls and deleted messages, in the
-//! language of the telephone that exported. Nobody said these words.
+//! What exports of KakaoTalk and WhatsApp write in place of pictures, files, calls and deleted messages, and below edited
+//! ones, in the language of the telephone that exported. Nobody said these words.
 //!
 //! The words are those of the programs' own translations and of exports that people have published.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use super::phrases::WHATSAPP;
 
 /// The program that a text comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +29,28 @@ impl Export {
             }
         }
     }
+
+    /// What was said in a message that ends with the mark of an edited one; `None` if it does not.
+    pub(super) fn without_edit_mark(self, message: &str) -> Option<&str> {
+        if self == Self::KakaoTalk {
+            return None;
+        }
+        let said = &message[..EDITED.find(message)?.start()];
+        (!said.is_empty()).then_some(said)
+    }
 }
 
 static KAKAOTALK: LazyLock<Regex> = LazyLock::new(|| {
     one_of(&[
         r"사진(?: \d+장)?",
         r"동영상(?: \d+개)?",
+        r"<(?:사진|동영상) 읽지 않음>",
         r"이모티콘|\(이모티콘\)",
         r"음성 ?메시지",
         r"파일: .+",
         r"카카오톡 프로필",
-        r"(?:보이스톡|페이스톡) (?:해요\.?|\d+(?::\d{2}){1,2})",
-        r"삭제된 메시지입니다\.?",
+        r"(?:보이스톡|페이스톡) (?:해요\.?|부재중|취소|거절|\d+(?::\d{2}){1,2})",
+        r"삭제된 메시지입니다\.?|메시지가 삭제되었습니다\.?",
         r"채팅방 관리자가 메시지를 가렸습니다\.?",
         r"Photos?(?: \d+)?",
         r"[Vv]ideos?",
@@ -72,177 +84,34 @@ static WHATSAPP_FILE: LazyLock<Regex> = LazyLock::new(|| {
     ])
 });
 
-/// In lower case, without angle brackets and full stops.
-const WHATSAPP: [&[&str]; 10] = [
-    &[
-        "media omitted",
-        "image omitted",
-        "video omitted",
-        "video note omitted",
-        "audio omitted",
-        "sticker omitted",
-        "gif omitted",
-        "document omitted",
-        "contact card omitted",
-        "this message was deleted",
-        "you deleted this message",
-    ],
-    &[
-        "미디어 파일을 생략한 대화내용",
-        "미디어 파일을 제외한 내보내기",
-        "미디어 파일 제외됨",
-        "이미지 생략됨",
-        "비디오 생략됨",
-        "동영상 생략됨",
-        "오디오 생략됨",
-        "스티커 제외됨",
-        "스티커 생략됨",
-        "gif 생략됨",
-        "문서 생략됨",
-        "연락처 카드 생략됨",
-        "이 메시지는 삭제되었습니다",
-        "이 메시지를 삭제했습니다",
-        "삭제한 메시지입니다",
-    ],
-    &[
-        "メディアなし",
-        "メディアは含まれていません",
-        "画像は含まれていません",
-        "ビデオは含まれていません",
-        "音声は含まれていません",
-        "スタンプは含まれていません",
-        "gifは含まれていません",
-        "ドキュメントは含まれていません",
-        "連絡先カードを省略",
-        "このメッセージは削除されました",
-        "このメッセージを削除しました",
-    ],
-    &[
-        "省略影音内容",
-        "省略多媒体文件",
-        "省略多媒體檔案",
-        "已省略多媒體檔案",
-        "忽略多媒體檔",
-        "照片已忽略",
-        "圖片已略去",
-        "圖像已省略",
-        "视频已忽略",
-        "影片已略去",
-        "影片已省略",
-        "音频已忽略",
-        "音訊已略去",
-        "音訊已省略",
-        "贴图已省略",
-        "貼圖已略去",
-        "貼圖已忽略",
-        "gif 动态图已被忽略",
-        "gif 已略去",
-        "gif 圖片已被省略",
-        "文档已省略",
-        "文件已略去",
-        "文件已忽略",
-        "联系人卡片已忽略",
-        "聯絡人卡片已略去",
-        "聯絡人卡片已省略",
-        "这条消息已被删除",
-        "信息已删除",
-        "您已删除这条消息",
-        "您删除这个信息",
-        "此訊息已刪除",
-        "您已刪除此訊息",
-    ],
-    &[
-        "multimedia omitido",
-        "archivo omitido",
-        "imagen omitida",
-        "video omitido",
-        "audio omitido",
-        "sticker omitido",
-        "gif omitido",
-        "documento omitido",
-        "tarjeta de contacto omitida",
-        "se eliminó este mensaje",
-        "este mensaje fue eliminado",
-        "eliminaste este mensaje",
-    ],
-    &[
-        "medien ausgeschlossen",
-        "medien weggelassen",
-        "bild weggelassen",
-        "video weggelassen",
-        "audio weggelassen",
-        "sticker weggelassen",
-        "gif weggelassen",
-        "dokument weggelassen",
-        "kontaktkarte ausgelassen",
-        "diese nachricht wurde gelöscht",
-        "du hast diese nachricht gelöscht",
-    ],
-    &[
-        "médias omis",
-        "fichier omis",
-        "image absente",
-        "vidéo absente",
-        "audio omis",
-        "sticker omis",
-        "gif retiré",
-        "document manquant",
-        "fiche contact manquante",
-        "ce message a été supprimé",
-        "vous avez supprimé ce message",
-    ],
-    &[
-        "mídia oculta",
-        "mídia omitida",
-        "arquivo de mídia oculto",
-        "ficheiro não revelado",
-        "imagem ocultada",
-        "imagem não revelada",
-        "vídeo omitido",
-        "vídeo não revelado",
-        "áudio ocultado",
-        "ficheiro de áudio não revelado",
-        "figurinha omitida",
-        "sticker não revelado",
-        "gif não revelada",
-        "documento não revelado",
-        "cartão do contato omitido",
-        "contacto não revelado",
-        "mensagem apagada",
-        "esta mensagem foi apagada",
-        "esta mensagem foi apagada pelo remetente",
-        "apagou esta mensagem",
-        "você apagou esta mensagem",
-    ],
-    &[
-        "تم استبعاد الوسائط",
-        "لم يتم إدراج الصورة",
-        "لم يتم إدراج الفيديوهات",
-        "لم يتم إدراج المقاطع الصوتية",
-        "تم حذف الملصقات",
-        "لم يتم إدراج صورة gif",
-        "لم يتم إدراج المستند",
-        "لم يتم إدراج بطاقة جهة اتصال",
-        "تم حذف هذه الرسالة",
-        "لقد حذفت هذه الرسالة",
-        "لقد حذَفت هذه الرسالة",
-        "أنت حذفت هذه الرسالة",
-    ],
-    &[
-        "मीडिया के बिना",
-        "फ़ोटो हटाई गई",
-        "वीडियो छोड़ा गया",
-        "ऑडियो हटाई गयी",
-        "स्टिकर छोड़ा गया",
-        "gif छोड़ा गया",
-        "डॉक्यूमेंट छोड़ा गया",
-        "कॉन्टैक्ट कार्ड छोड़ा गया",
-        "यह मैसेज डिलीट कर दिया गया है",
-        "यह संदेश मिटाया गया",
-        "आपने यह मैसेज डिलीट किया",
-        "आपने यह संदेश मिटाया",
-    ],
-];
+/// Calls, places and what an administrator deleted; without marks of direction.
+static WHATSAPP_EVENT: LazyLock<Regex> = LazyLock::new(|| {
+    let call = "(?:group )?(?:voice|video) call";
+    let length = r"\d+ (?:sec|min|hr|hour)s?.{0,30}|No answer|Tap to call back|\d+ joined.{0,30}";
+    let place = "location|standort|ubicación|localização|position|위치|位置|الموقع|लोकेशन";
+    one_of(&[
+        &format!("(?i:missed {call})(?i:[,.] .{{1,30}})?"),
+        &format!("(?i:{call})[,.] (?i:{length})"),
+        &format!(r"(?i:{place}): ?https?://\S+"),
+        "(?i:this message was deleted by )(?:an )?admin.*",
+        r"Diese Nachricht wurde von (?:einem\*einer )?Admin.* gelöscht\.?",
+    ])
+});
+
+/// At the end of a message: the known words, and whatever stands alone between a direction mark and the end.
+static EDITED: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "This message was edited",
+        "Diese Nachricht wurde bearbeitet",
+        "Se editó este mensaje",
+        "Este mensaje fue editado",
+        "Mensagem editada",
+        "Esta mensagem foi editada",
+        "Ce message a été modifié",
+    ];
+    let known = words.join("|");
+    one_of_at_end(&format!(r"<(?i:{known})\.?>|\u{{200e}}<[^<>:\n]{{1,60}}>"))
+});
 
 fn is_whatsapp(line: &str) -> bool {
     let is_phrase = |text: &str| {
@@ -251,8 +120,10 @@ fn is_whatsapp(line: &str) -> bool {
         WHATSAPP.iter().any(|phrases| phrases.contains(&phrase))
     };
     // A direction mark stands before the phrase; before that may be a document's name.
-    line.rsplit('\u{200e}').next().is_some_and(is_phrase)
-        || WHATSAPP_FILE.is_match(without_marks(line).trim())
+    line.rsplit('\u{200e}').next().is_some_and(is_phrase) || {
+        let line = without_marks(line);
+        WHATSAPP_FILE.is_match(line.trim()) || WHATSAPP_EVENT.is_match(line.trim())
+    }
 }
 
 /// Without what WhatsApp adds to keep the direction of a line. A nukta may be part of its letter or follow it.
@@ -269,9 +140,18 @@ fn without_marks(text: &str) -> String {
 
 /// A pattern that is one of `forms` as a whole.
 fn one_of(forms: &[&str]) -> Regex {
+    pattern(&format!("^(?:{})$", forms.join("|")))
+}
+
+fn one_of_at_end(form: &str) -> Regex {
+    let blank = r"[\s\u{200e}\u{200f}]*";
+    pattern(&format!("{blank}(?:{form}){blank}$"))
+}
+
+fn pattern(text: &str) -> Regex {
     // The patterns are constants of this file, compiled by its tests.
     #[allow(clippy::expect_used)]
-    Regex::new(&format!("^(?:{})$", forms.join("|"))).expect("constant patterns compile")
+    Regex::new(text).expect("constant patterns compile")
 }
 
 #[cfg(test)]
@@ -289,6 +169,8 @@ mod tests {
             "삭제된 메시지입니다.",
             "파일: 견적서 (최종).pdf",
             "보이스톡 해요",
+            "보이스톡 부재중",
+            "<사진 읽지 않음>",
             "페이스톡 1:02:11",
             "Photo",
             "File: offer.pdf",
@@ -297,6 +179,7 @@ mod tests {
         }
         for text in [
             "사진 보내줘",
+            "사진 읽지 않음",
             "사진: 3장",
             "사진\n어제 찍은 거야",
             "동영상 봤어",
@@ -320,6 +203,15 @@ mod tests {
             "IMG-20260405-WA0014.jpg (文件附件)",
             "Angebot.pdf (Datei angehängt)",
             "This message was deleted.",
+            "\u{200e}Missed voice call, \u{200e}Tap to call back",
+            "Missed group video call",
+            "\u{200e}Voice call, \u{200e}12 min",
+            "location: https://maps.google.com/?q=52.09,5.12",
+            "This message was deleted by admin Jonas.",
+            "삭제된 메시지입니다.",
+            "消息已删除",
+            "यह मैसेज मिटाया गया",
+            "Verpasster Sprachanruf",
             "<미디어 파일을 제외한 내보내기>",
             "이미지 생략됨",
             "このメッセージは削除されました。",
@@ -335,9 +227,17 @@ mod tests {
             assert_eq!(said(text), Some(""), "{text}");
         }
         assert_eq!(said("<Media omitted>\nour new flat"), Some("our new flat"));
+        // What is asked in a poll was written by somebody.
+        let poll = "\u{200e}POLL:\nWhere to?\n\u{200e}OPTION: Lisbon (\u{200e}2 votes)";
+        assert_eq!(
+            said(poll),
+            Some("Where to?\n\u{200e}OPTION: Lisbon (\u{200e}2 votes)")
+        );
         for text in [
             "사진",
             "the image omitted the dog",
+            "Video call, tomorrow?",
+            "location: the old mill",
             "they said: this message was deleted",
             "I attached the file (offer.pdf)",
             "<3",
@@ -345,6 +245,30 @@ mod tests {
         ] {
             assert_eq!(said(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn marks_of_edited_messages_are_nobodys_words() {
+        let said = |text| Export::WhatsApp.without_edit_mark(text);
+        for text in [
+            "see you \u{200e}<This message was edited>",
+            "see you <Diese Nachricht wurde bearbeitet.>",
+            "see you \u{200e}<Ce message a été modifié>\u{200e}",
+            "see you\n\u{200e}<이 메시지는 수정됨>",
+        ] {
+            assert_eq!(said(text), Some("see you"), "{text}");
+        }
+        for text in [
+            "see you <at six>",
+            "\u{200e}<attached: 1.opus>",
+            "<This message was edited> it says",
+        ] {
+            assert_eq!(said(text), None, "{text}");
+        }
+        assert_eq!(
+            Export::KakaoTalk.without_edit_mark("응 <This message was edited>"),
+            None
+        );
     }
 
     #[test]
