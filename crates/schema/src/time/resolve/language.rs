@@ -230,6 +230,8 @@ mod tests {
             languages.into_iter().map(Language::code).collect()
         };
         assert_eq!(of("We met on the 3rd of May"), ["en"]);
+        assert_eq!(of("10-11am tomorrow"), ["en", "de"]);
+        assert_eq!(of("anteayer por la noche"), ["es"]);
         assert_eq!(of(""), ["en"]);
         assert_eq!(Language::from_code("en-GB"), Some(Language::English));
         assert_eq!(Language::from_code("tlh"), None);
