@@ -167,7 +167,7 @@ impl Embedder {
     /// the tokenizer adds none it is the zero vector.
     ///
     /// # Errors
-    /// When a text cannot be tokenised or the backend fails.
+    /// When a text cannot be tokenised, the weights are no numbers or the backend fails.
     pub fn embed<T: AsRef<str> + Sync>(&self, texts: &[T], kind: Kind) -> Result<Vec<Embedding>> {
         let prompt = self.prompts.of(kind);
         let encoded = texts
@@ -211,7 +211,11 @@ impl Embedder {
             })?;
             rest = others;
         }
-        Ok(embeddings)
+        let damaged = |one: &&Embedding| one.vector.iter().any(|value| !value.is_finite());
+        match embeddings.iter().find(damaged) {
+            Some(Embedding { tokens, .. }) => Err(Error::Vector { tokens: *tokens }),
+            None => Ok(embeddings),
+        }
     }
 
     /// How many of the texts in `order` are computed together: at least one.

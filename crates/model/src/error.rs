@@ -152,6 +152,15 @@ pub enum Error {
         /// What is wrong with them.
         problem: String,
     },
+    /// A text vector with values that are no finite numbers.
+    #[error(
+        "the embedder's vector of a text of {tokens} tokens holds values that are no numbers: its weights are damaged; fetch \
+         the model again"
+    )]
+    Vector {
+        /// Tokens of the text.
+        tokens: usize,
+    },
     /// Sampling settings out of range.
     #[error("`{name}` is {value}, it must be {range}")]
     Sampling {

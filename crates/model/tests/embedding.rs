@@ -184,6 +184,24 @@ fn a_bare_folder_has_the_defaults_of_its_family() {
 }
 
 #[test]
+fn weights_that_are_no_numbers_are_an_error() {
+    for name in NAMES {
+        let copy = bare(name);
+        let file = copy.path().join("model.safetensors");
+        let mut bytes = std::fs::read(&file).unwrap();
+        // Behind the header, whose length the first eight bytes give: all bits set are no number in any float type.
+        let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+        bytes[8 + header..].fill(0xff);
+        std::fs::write(&file, bytes).unwrap();
+        let error = load(copy.path()).embed(&["x"], Kind::Query).unwrap_err();
+        assert!(
+            error.to_string().contains("weights are damaged"),
+            "{name}: {error}"
+        );
+    }
+}
+
+#[test]
 fn no_text_gives_no_vector() {
     let embedder = load(&folder("tiny-bert"));
     assert!(embedder.embed::<&str>(&[], Kind::Query).unwrap().is_empty());

@@ -172,3 +172,23 @@ fn what_stands_before_a_longer_expression_is_kept() {
     let words: Vec<_> = found.iter().map(|of| of.words.as_str()).collect();
     assert_eq!(words, ["六月", "10:30から10:45まで"]);
 }
+
+/// A length of time has no date, and is seen.
+#[test]
+fn mere_lengths_are_seen() {
+    for (language, text, words) in [
+        ("en", "It took three weeks.", "three weeks"),
+        ("en", "We stayed for two hours.", "two hours"),
+        ("de", "Es dauerte drei Wochen.", "drei Wochen"),
+        ("es", "Duró tres semanas.", "tres semanas"),
+        ("fr", "Ça a duré trois semaines.", "trois semaines"),
+        ("pt", "Levou três semanas.", "três semanas"),
+        ("ko", "세 시간 동안 기다렸어", "세 시간 동안"),
+        ("ja", "三週間かかった", "三週間"),
+        ("zh", "花了三个星期", "花了三个星期"),
+        ("ar", "استغرق ثلاثة أسابيع", "استغرق ثلاثة أسابيع"),
+        ("hi", "तीन हफ्ते लगे", "तीन हफ्ते लगे"),
+    ] {
+        is_unresolved(language, text, words, "2024-03-04T18:20:00");
+    }
+}

@@ -101,22 +101,29 @@ pub fn resolve(text: &str, anchor: Option<&Moment>, options: &Options) -> Vec<Fo
     let mut out: Vec<Found> = Vec::new();
     for language in language::of_text(&tokens, options.language) {
         if let Some(table) = language.table() {
-            // The first language has the say where two find something in the same place, unless the other sees more.
-            for found in read(text, tokenised(&tokens, table), table, &context, language) {
-                let rival = |of: &Found| {
-                    of.range.start < found.range.end && found.range.start < of.range.end
-                };
-                if out
-                    .iter()
-                    .any(|of| rival(of) && of.range.len() >= found.range.len())
-                {
-                    continue;
-                }
-                out.retain(|of| !rival(of));
-                out.push(found);
-            }
+            let found = read(text, tokenised(&tokens, table), table, &context, language);
+            out = together(out, found);
         }
     }
+    out
+}
+
+/// What two languages find, each in the order of the text: the first has the say where both find something in the same
+/// place, unless the other sees more.
+fn together(first: Vec<Found>, second: Vec<Found>) -> Vec<Found> {
+    let mut gone = vec![false; first.len()];
+    let mut out = Vec::new();
+    for found in second {
+        let start = first.partition_point(|of| of.range.end <= found.range.start);
+        let rivals = start..first.partition_point(|of| of.range.start < found.range.end);
+        let says_more = |at: usize| !gone[at] && first[at].range.len() >= found.range.len();
+        if !rivals.clone().any(says_more) {
+            gone[rivals].fill(true);
+            out.push(found);
+        }
+    }
+    let kept = first.into_iter().zip(gone).filter(|(_, gone)| !gone);
+    out.extend(kept.map(|(of, _)| of));
     out.sort_by_key(|found| found.range.start);
     out
 }
