@@ -1,6 +1,7 @@
 //! Plain texts whose lines are not all of one form: headers, headings, notices and speakers who are written otherwise.
 
-use reader_support::{one, outline, read, warnings};
+use mem_schema::readers::Format;
+use reader_support::{one, outline, read, read_as, refusal, warnings};
 
 mod reader_support;
 
@@ -136,4 +137,48 @@ fn an_appointment_of_the_next_day_is_part_of_a_message() {
          S1:3 2024-03-04T18:23:00 Mina: bye"
     );
     assert_eq!(read.lost, 0);
+}
+
+#[test]
+fn tabs_in_a_message_make_no_export_of_line() {
+    for text in [
+        "Mina: plan\n9:30\tgym\tlegs\nJonas: thanks\n",
+        "Mina: plan\n9:30\tgym\tlegs\n10:30\tlunch\trice\nJonas: thanks\n",
+        "Mina: plan\nMina: 18:20\tgym\tlegs\nMina: 19:20\tgym\tlegs\nJonas: thanks\nJonas: bye\n",
+    ] {
+        for format in [None, Some(Format::Plain)] {
+            let read = read_as(text, format).unwrap();
+            assert_eq!(
+                read.transcripts[0].participants,
+                ["Mina", "Jonas"],
+                "{text}"
+            );
+        }
+    }
+    let line = "午後6:20\t美奈\tこんにちは\n午後6:21\tヨナス\tはい\n";
+    assert!(refusal(line).contains("it looks like an export of LINE"));
+}
+
+#[test]
+fn a_name_with_one_quote_speaks() {
+    let text = "[2024-03-04 18:20] Mina \"the cat: yes\n[2024-03-04 18:21] Jonas: ok\n\
+        [2024-03-04 18:22] Mina \"the cat: I moved\n[2024-03-04 18:23] Jonas named the group \"Trip: May\"\n";
+    let read = read(text);
+    assert_eq!(
+        outline(&read.transcripts[0]),
+        "S1 2024-03-04T18:20:00\n  S1:1 2024-03-04T18:20:00 Mina \"the cat: yes\n  \
+         S1:2 2024-03-04T18:21:00 Jonas: ok\n  S1:3 2024-03-04T18:22:00 Mina \"the cat: I moved"
+    );
+}
+
+#[test]
+fn what_people_write_of_polls_and_calls_stays() {
+    let text = "[2024-03-04 18:20] Mina: Encuesta:\n[2024-03-04 18:21] Jonas: voice call, no answer\n\
+        [2024-03-04 18:22] Mina: Poll:\n[2024-03-04 18:23] Jonas: <Media omitted>\n\
+        [2024-03-04 18:24] Jonas: hm\n";
+    let plain = read(text);
+    assert_eq!(plain.transcripts[0].sessions[0].turns.len(), 4);
+    assert_eq!(plain.placeholders, 1);
+    let marked = read(&text.replace("Poll:", "\u{200e}Poll:"));
+    assert_eq!(marked.placeholders, 4);
 }

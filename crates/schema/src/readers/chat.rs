@@ -11,6 +11,7 @@ use super::Source;
 use super::fields::{
     Object, clean_name, clean_text, object, role_of, role_word, take_content, take_text, type_name,
 };
+use super::message_ids::{by_session, named_id};
 use super::sittings::Sittings;
 use super::stamps::{epoch, iso_or_date};
 use super::warnings::Warnings;
@@ -112,33 +113,6 @@ impl Conversation {
             fields,
         }
     }
-}
-
-fn named_id(message: &Value, key: &str) -> Option<String> {
-    match message.get(key)? {
-        Value::String(id) if !id.trim().is_empty() => Some(id.trim().to_owned()),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
-}
-
-/// Puts messages of one session together, in the order of the sessions' first messages, each with the number of its
-/// session. A message that names none belongs to that of the message before.
-fn by_session(messages: Vec<(String, Value)>) -> Vec<(usize, String, Value)> {
-    let mut known: HashMap<String, usize> = HashMap::new();
-    let mut current = 0;
-    let mut numbered: Vec<_> = messages
-        .into_iter()
-        .map(|(place, message)| {
-            if let Some(id) = named_id(&message, "session_id") {
-                let next = known.len() + 1;
-                current = *known.entry(id).or_insert(next);
-            }
-            (current, place, message)
-        })
-        .collect();
-    numbered.sort_by_key(|(session, ..)| *session);
-    numbered
 }
 
 /// Whether all who are named where no `role` stands are `user`, `assistant` and the like; else a `Model` among them is a

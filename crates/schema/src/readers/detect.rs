@@ -172,16 +172,16 @@ fn telling(item: &Value) -> Option<Format> {
 
 /// Whether an item is a message of Discord or Telegram or written like one.
 fn is_named_message(item: &Object) -> bool {
-    let is_name = |key: &&str| {
-        let name = item.get(*key);
+    let is_name = |key: &str| {
+        let name = item.get(key);
         name.is_some_and(|name| name.is_string() || name.is_object())
     };
-    let is_said = |key: &&str| {
-        let said = item.get(*key);
+    let is_said = |key: &str| {
+        let said = item.get(key);
         said.is_some_and(|said| said.is_string() || said.is_array())
     };
-    ["author", "from", "sender"].iter().any(|key| is_name(&key))
-        && ["content", "text"].iter().any(|key| is_said(&key))
+    ["author", "from", "sender"].iter().any(|key| is_name(key))
+        && ["content", "text"].iter().any(|key| is_said(key))
 }
 
 fn is_conversation(item: &Object) -> bool {

@@ -9,6 +9,7 @@ mod detect;
 mod fields;
 mod locomo;
 mod longmemeval;
+mod message_ids;
 mod plain;
 mod scenario;
 mod sittings;

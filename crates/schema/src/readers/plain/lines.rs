@@ -1,6 +1,6 @@
 //! Which lines of a plain text begin a turn.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
@@ -8,7 +8,7 @@ use jiff::civil::{Date, DateTime};
 use super::super::fields::role_of;
 use super::super::stamps::{self, Stamp};
 use super::super::warnings::Warnings;
-use super::line::{Form, Line, Sort, line};
+use super::line::{Form, Line, Sort, line, quoted_name};
 use super::placeholders::Export;
 use crate::transcript::Role;
 
@@ -46,14 +46,16 @@ pub(in crate::readers) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(in crate::readers) fn scan(text: &'a str) -> Self {
-        let lines: Vec<_> = text.lines().map(line).collect();
+        let mut lines: Vec<_> = text.lines().map(line).collect();
+        add_quoted_names(&mut lines);
         let mode = mode(&lines);
         let export = match mode {
             Mode::Kakao => Some(Export::KakaoTalk),
             Mode::Dated if text.lines().any(stamps::is_kakao_of_telephone) => {
                 Some(Export::KakaoTalk)
             }
-            Mode::Dated => Some(Export::WhatsApp),
+            Mode::Dated if text.contains('\u{200e}') => Some(Export::WhatsApp),
+            Mode::Dated => Some(Export::Unknown),
             _ => None,
         };
         let spoken = lines.iter().filter_map(|line| match line {
@@ -71,6 +73,11 @@ impl<'a> Lines<'a> {
             Mode::Named | Mode::Roles => false,
         };
         let main = spoken.clone().map(|(form, _)| form).find(fits);
+        let export = if export == Some(Export::Unknown) && main.is_some_and(Form::is_of_whatsapp) {
+            Some(Export::WhatsApp)
+        } else {
+            export
+        };
         let speakers = spoken
             .filter(|(form, _)| main.is_some_and(|main| alike(main, *form)))
             .map(|(_, name)| name)
@@ -240,6 +247,21 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Lets people speak whose names hold a single quote: who has written more than once is no notice with a quotation.
+fn add_quoted_names(lines: &mut [Line<'_>]) {
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    for (name, _) in lines.iter().filter_map(quoted_name) {
+        *known.entry(name).or_default() += 1;
+    }
+    for line in lines {
+        let speaks = |(name, _): &(&str, &str)| known.get(name).is_some_and(|count| *count > 1);
+        let found = quoted_name(line).filter(speaks);
+        if let Line::Timed { said, .. } = line {
+            *said = said.or(found);
+        }
+    }
+}
+
 /// Whether two times consist of the same and both stand in brackets or neither.
 fn alike(one: Form, other: Form) -> bool {
     let same_sort = one.sort == other.sort || (one.is_dated() && other.is_dated());
@@ -387,7 +409,10 @@ fn speak_untimed(lines: &[Line<'_>], timed: &[(Form, &str)], with_roles: bool) -
 pub(in crate::readers) fn is_of_line(text: &str) -> bool {
     let is_clock = |time: &str| {
         let digits = |part: &str| (1..=2).contains(&part.len()) && part.parse::<u8>().is_ok();
-        let time = time.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let halves = ["午前", "午後", "오전", "오후", "上午", "下午", "AM", "PM"];
+        let half = halves.iter().find_map(|half| time.strip_prefix(half));
+        let time = half.unwrap_or(time).trim_start();
+        let time = time.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
         time.split_once(':')
             .is_some_and(|(hour, minute)| digits(hour) && digits(minute))
     };
@@ -396,8 +421,10 @@ pub(in crate::readers) fn is_of_line(text: &str) -> bool {
         parts.next().is_some_and(is_clock) && parts.nth(1).is_some()
     };
     let turns = text.lines().filter(is_turn).count();
-    let is_timed = |text: &&str| !is_turn(text) && matches!(line(text), Line::Timed { .. });
-    text.starts_with("[LINE]") || (turns > 0 && turns > text.lines().filter(is_timed).count())
+    let is_other = |text: &&str| {
+        !is_turn(text) && matches!(line(text), Line::Timed { .. } | Line::Named { .. })
+    };
+    text.starts_with("[LINE]") || (turns > 1 && turns > text.lines().filter(is_other).count())
 }
 
 /// Whether days stand before months: yes, unless some line rules it out and none rules out the contrary.
