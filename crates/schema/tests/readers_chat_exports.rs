@@ -215,29 +215,47 @@ fn several_people_and_an_assistant_keep_their_names() {
 
 #[test]
 fn lines_are_sorted_by_conversation() {
-    for key in ["conversation_id", "session_id"] {
-        let text = format!(
-            r#"{{"{key}": "a", "role": "user", "content": "hi"}}
-            {{"{key}": 7, "role": "user", "content": "one"}}
-            {{"{key}": "a", "role": "assistant", "content": "ho"}}
-            {{"role": "user", "content": "none"}}"#
-        );
-        let read = read(&text);
-        let texts: Vec<_> = read
-            .transcripts
-            .iter()
-            .map(|transcript| {
-                let turns = transcript
-                    .sessions
-                    .iter()
-                    .flat_map(|session| &session.turns);
-                let texts: Vec<_> = turns.map(|turn| turn.text.as_str()).collect();
-                (transcript.id.as_str(), texts.join(" "))
-            })
-            .collect();
-        let expected = [("a", "hi ho"), ("7", "one"), ("talk-3", "none")];
-        assert_eq!(texts, expected.map(|(id, text)| (id, text.to_owned())));
-    }
+    let text = r#"{"conversation_id": "a", "role": "user", "content": "hi"}
+        {"conversation_id": 7, "role": "user", "content": "one"}
+        {"conversation_id": "a", "role": "assistant", "content": "ho"}
+        {"role": "user", "content": "none"}"#;
+    let read = read(text);
+    let texts: Vec<_> = read
+        .transcripts
+        .iter()
+        .map(|transcript| {
+            let turns = transcript
+                .sessions
+                .iter()
+                .flat_map(|session| &session.turns);
+            let texts: Vec<_> = turns.map(|turn| turn.text.as_str()).collect();
+            (transcript.id.as_str(), texts.join(" "))
+        })
+        .collect();
+    let expected = [("a", "hi ho"), ("7", "one"), ("talk-3", "none")];
+    assert_eq!(texts, expected.map(|(id, text)| (id, text.to_owned())));
+}
+
+#[test]
+fn sessions_that_messages_name_are_sessions_of_one_conversation() {
+    let text = r#"[{"session_id": "s1", "role": "user", "name": "Mina", "content": "hi"},
+        {"session_id": 2, "role": "user", "name": "Jonas", "content": "one"},
+        {"role": "assistant", "content": "two"},
+        {"session_id": "s1", "role": "assistant", "content": "ho"}]"#;
+    let transcript = one(text);
+    assert_eq!(
+        outline(&transcript),
+        "S1 -\n  S1:1 - Mina: hi\n  S1:2 - assistant: ho\nS2 -\n  S2:1 - Jonas: one\n  S2:2 - assistant: two"
+    );
+    assert_eq!(transcript.participants, ["Mina", "assistant", "Jonas"]);
+    let both = r#"[{"conversation_id": "c", "session_id": "s1", "role": "user", "content": "hi"},
+        {"conversation_id": "c", "session_id": "s2", "role": "user", "content": "ho"}]"#;
+    let both = one(both);
+    assert_eq!(both.id, "c");
+    assert_eq!(
+        outline(&both),
+        "S1 -\n  S1:1 - user: hi\nS2 -\n  S2:1 - user: ho"
+    );
 }
 
 #[test]
@@ -251,4 +269,70 @@ fn a_time_that_is_null_hides_no_other() {
         .collect();
     let expected = ["2024-03-04T18:20:00", "2024-03-04T18:21:00"];
     assert_eq!(times, expected.map(|time| Some(time.to_owned())));
+}
+
+#[test]
+fn messages_with_a_role_are_no_notices() {
+    let text = r#"[{"role": "user", "type": "Call", "content": "I moved to Oslo"}]"#;
+    assert_eq!(outline(&one(text)), "S1 -\n  S1:1 - user: I moved to Oslo");
+}
+
+#[test]
+fn what_stands_under_unknown_keys_is_lost() {
+    let text = r#"[{"role": "user", "content": "hi"}, {"role": "user", "message": "I moved to Oslo"},
+        {"role": "assistant", "tool_calls": [{}]}, {"role": "user", "content": "", "text": "and I like it"}]"#;
+    let read = read(text);
+    assert_eq!(
+        outline(&read.transcripts[0]),
+        "S1 -\n  S1:1 - user: hi\n  S1:2 - user: and I like it"
+    );
+    assert_eq!(read.lost, 1);
+    assert_eq!(
+        warnings(&read),
+        ["message 2: neither `content` nor `text`; the message was left out"]
+    );
+}
+
+#[test]
+fn people_may_be_called_as_roles_are() {
+    let text = r#"{"messages": [{"from": "Mina", "text": "hi"}, {"from": "Model", "text": "ho"},
+        {"from": "Tool", "text": "hm"}]}"#;
+    let transcript = one(text);
+    assert_eq!(transcript.kind, Kind::Dialogue);
+    assert_eq!(transcript.participants, ["Mina", "Model", "Tool"]);
+    let turns = &transcript.sessions[0].turns;
+    assert!(turns.iter().all(|turn| turn.role == Role::User));
+}
+
+#[test]
+fn messages_with_senders_need_no_object_around_them() {
+    let list = r#"[{"author": {"name": "Mina"}, "content": "hi", "timestamp": "2024-03-04T18:20:00"},
+        {"author": {"name": "Jonas"}, "content": "ho", "timestamp": "2024-03-04T18:21:00"}]"#;
+    assert_eq!(outline(&one(list)), TWO_TURNS);
+    let lines = r#"{"from": "Mina", "text": "hi", "date": "2024-03-04T18:20:00"}
+        {"from": "Jonas", "text": "ho", "date": "2024-03-04T18:21:00"}"#;
+    assert_eq!(outline(&one(lines)), TWO_TURNS);
+}
+
+#[test]
+fn messages_in_a_table_may_tell_who_came() {
+    let text = "Date,User,Message\n2024-03-04 18:20:00,미나,\"오늘 면접 봤어.\n부장님이 들어왔습니다.\"\n\
+        2024-03-04 18:21:00,미나,부장님이 들어왔습니다.\n2024-03-04 18:22:00,요나스,요나스님이 들어왔습니다.\n";
+    let read = read(text);
+    let texts: Vec<_> = read.transcripts[0].sessions[0]
+        .turns
+        .iter()
+        .map(|turn| turn.text.as_str())
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "오늘 면접 봤어.\n부장님이 들어왔습니다.",
+            "부장님이 들어왔습니다."
+        ]
+    );
+    assert_eq!(
+        warnings(&read),
+        ["whole file: who came and who went was left out: 1 rows"]
+    );
 }

@@ -1,7 +1,7 @@
 //! Chat messages with `role` and `content`, from a JSON list, an object with `messages`, or JSONL; also the keys of
 //! Discord's and Telegram's exports.
 //!
-//! A pause of more than four hours begins a new session.
+//! A pause of more than four hours begins a new session; so does another `session_id`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,6 +11,7 @@ use super::Source;
 use super::fields::{
     Object, clean_name, clean_text, object, role_of, role_word, take_content, take_text, type_name,
 };
+use super::message_ids::{by_session, named_id};
 use super::sittings::Sittings;
 use super::stamps::{epoch, iso_or_date};
 use super::warnings::Warnings;
@@ -80,7 +81,7 @@ impl Conversation {
         let mut conversations: Vec<Self> = Vec::new();
         let mut known: HashMap<Option<String>, usize> = HashMap::new();
         for (place, message) in messages {
-            let id = conversation_id(&message);
+            let id = named_id(&message, "conversation_id");
             let index = *known.entry(id.clone()).or_insert_with(|| {
                 let mut fields = Object::new();
                 let place = id.as_ref().map(|id| format!("conversation `{id}`"));
@@ -114,17 +115,30 @@ impl Conversation {
     }
 }
 
-fn conversation_id(message: &Value) -> Option<String> {
-    let mut ids = ["conversation_id", "session_id"].into_iter();
-    ids.find_map(|key| match message.get(key)? {
-        Value::String(id) if !id.trim().is_empty() => Some(id.trim().to_owned()),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
+/// Whether all who are named where no `role` stands are `user`, `assistant` and the like; else a `Model` among them is a
+/// person.
+fn names_are_roles(messages: &[(String, Value)]) -> bool {
+    let word = |value: &Value| {
+        let value = value.get("name").unwrap_or(value);
+        value.as_str().map(str::to_owned)
+    };
+    let mut unsaid = messages
+        .iter()
+        .filter(|(_, message)| !has_role(message.get("role")));
+    unsaid.all(|(_, message)| {
+        let mut names = NAMES.iter().filter_map(|key| word(message.get(*key)?));
+        names.next().is_none_or(|name| role_of(&name).is_some())
     })
+}
+
+fn has_role(role: Option<&Value>) -> bool {
+    role.is_some_and(|role| !role.is_null())
 }
 
 /// A message before it is known what kind of conversation it belongs to.
 struct Draft {
+    /// Number of the session that the message names.
+    session: usize,
     role: Role,
     name: Option<String>,
     text: String,
@@ -179,9 +193,13 @@ fn transcript(
         });
     }
     let start = time(&mut fields, &place, source.warnings);
-    let drafts: Vec<_> = messages
+    let names_are_roles = names_are_roles(&messages);
+    let drafts: Vec<_> = by_session(messages)
         .into_iter()
-        .filter_map(|(place, item)| draft(item, with_roles, &place, source))
+        .filter_map(|(session, place, item)| {
+            let draft = draft(item, [with_roles, names_are_roles], &place, source)?;
+            Some(Draft { session, ..draft })
+        })
         .collect();
     let users = drafts.iter().filter(|draft| draft.role == Role::User);
     let names: HashSet<_> = users.filter_map(|draft| draft.name.as_deref()).collect();
@@ -197,7 +215,9 @@ fn transcript(
     if start.is_some() {
         sittings.open(start);
     }
+    let mut last_session = None;
     for Draft {
+        session,
         role,
         name,
         text,
@@ -205,6 +225,12 @@ fn transcript(
         time,
     } in drafts
     {
+        if last_session
+            .replace(session)
+            .is_some_and(|last| last != session)
+        {
+            sittings.open(None);
+        }
         let speaker = name.unwrap_or_else(|| role_word(role).to_owned());
         if role.may_hold_memories() && !participants.contains(&speaker) {
             participants.push(speaker.clone());
@@ -228,10 +254,16 @@ fn transcript(
 }
 
 /// Reads one message; what has neither role nor name nor content is left out with a warning.
-fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) -> Option<Draft> {
+fn draft(
+    item: Value,
+    [with_roles, names_are_roles]: [bool; 2],
+    place: &str,
+    source: &mut Source<'_>,
+) -> Option<Draft> {
     let mut fields = object(item, place, source.warnings)?;
     if let Some(Value::String(sort)) = fields.get("type")
         && NOTICES.contains(&sort.as_str())
+        && !has_role(fields.get("role"))
     {
         let message = format!("a notice of the program (`{sort}`); left out");
         source.warnings.add(place, message);
@@ -240,7 +272,10 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
     let mut name = name(&mut fields, place, source.warnings);
     let mut word = take_content(&mut fields, "role", place, source.warnings);
     // `"sender": "assistant"` says what `role` would.
-    if word.is_none() && name.as_deref().is_some_and(|name| role_of(name).is_some()) {
+    if names_are_roles
+        && word.is_none()
+        && name.as_deref().is_some_and(|name| role_of(name).is_some())
+    {
         word = name.take();
     }
     let role = match word.as_deref() {
@@ -270,6 +305,9 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
         }),
     };
     let calls_tools = fields.contains_key("tool_calls") || fields.contains_key("function_call");
+    let says_nothing = !["content", "text"]
+        .iter()
+        .any(|key| fields.contains_key(*key));
     let (text, image_caption) = content(&mut fields, place, source);
     let time = time(&mut fields, place, source.warnings);
     if text.is_empty() && image_caption.is_none() {
@@ -280,6 +318,9 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
         };
         if ATTACHMENTS.iter().any(attached) {
             source.placeholders += 1;
+        } else if says_nothing && !calls_tools {
+            let message = "neither `content` nor `text`; the message was left out";
+            source.warnings.lose(place, message);
         } else if !calls_tools {
             // A bare tool call says nothing to anybody; this is no fault of the file.
             source.warnings.add(
@@ -290,6 +331,7 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
         return None;
     }
     Some(Draft {
+        session: 0,
         role,
         name,
         text,
@@ -301,7 +343,7 @@ fn draft(item: Value, with_roles: bool, place: &str, source: &mut Source<'_>) ->
 /// The speaker's name: text, or an object that holds it. Beside `role`, `author` and the like are names only where
 /// they are objects: `"author": "gpt-4o"` names a program.
 fn name(fields: &mut Object, place: &str, warnings: &mut Warnings) -> Option<String> {
-    let has_role = fields.get("role").is_some_and(|role| !role.is_null());
+    let has_role = has_role(fields.get("role"));
     NAMES.into_iter().find_map(|key| {
         let name = match fields.get_mut(key) {
             Some(Value::Object(person)) => {
@@ -316,10 +358,16 @@ fn name(fields: &mut Object, place: &str, warnings: &mut Warnings) -> Option<Str
     })
 }
 
-/// Text and caption of a message: its `content` or, without that, its `text`; each is text, a list of parts, or
-/// nothing.
+/// Text and caption of a message: its `content` or, where that is missing or empty, its `text`; each is text, a list of
+/// parts, or nothing.
 fn content(fields: &mut Object, place: &str, source: &mut Source<'_>) -> (String, Option<String>) {
-    let value = fields.remove("content").filter(|value| !value.is_null());
+    let is_filled = |value: &Value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(parts) => !parts.is_empty(),
+        _ => true,
+    };
+    let value = fields.remove("content").filter(is_filled);
     let parts = match value {
         None => return (running_text(fields, place, source.warnings), None),
         Some(Value::String(text)) => return (clean_text(text), None),

@@ -163,11 +163,25 @@ fn telling(item: &Value) -> Option<Format> {
         Some(Format::Locomo)
     } else if has("scenario_id") || item.get("sessions").is_some_and(Value::is_array) {
         Some(Format::Scenario)
-    } else if is_conversation(item) || has("role") {
+    } else if is_conversation(item) || has("role") || is_named_message(item) {
         Some(Format::Chat)
     } else {
         None
     }
+}
+
+/// Whether an item is a message of Discord or Telegram or written like one.
+fn is_named_message(item: &Object) -> bool {
+    let is_name = |key: &str| {
+        let name = item.get(key);
+        name.is_some_and(|name| name.is_string() || name.is_object())
+    };
+    let is_said = |key: &str| {
+        let said = item.get(key);
+        said.is_some_and(|said| said.is_string() || said.is_array())
+    };
+    ["author", "from", "sender"].iter().any(|key| is_name(key))
+        && ["content", "text"].iter().any(|key| is_said(key))
 }
 
 fn is_conversation(item: &Object) -> bool {
@@ -201,7 +215,9 @@ fn sort<'a>(
                     Format::Scenario => "`sessions`",
                     Format::Locomo => "`conversation`",
                     Format::Longmemeval => "`haystack_sessions`",
-                    Format::Chat | Format::Plain => "`role` or a list of `messages`",
+                    Format::Chat | Format::Plain => {
+                        "`role`, a sender with text, or a list of `messages`"
+                    }
                 };
                 let problem = format!("no object in it has {field}");
                 Err(ReadError::Shape {

@@ -9,6 +9,7 @@ mod detect;
 mod fields;
 mod locomo;
 mod longmemeval;
+mod message_ids;
 mod plain;
 mod scenario;
 mod sittings;
@@ -39,9 +40,8 @@ pub enum Format {
     Locomo,
     /// LongMemEval: a list of questions with `haystack_sessions` (or one such question).
     Longmemeval,
-    /// Messages with `role` and `content`, as JSON list, as object with `messages`, or as JSONL. Beside the latter, people
-    /// may stand under `author`, `from` or `sender` and what they say under `text`, as Discord's and Telegram's exports
-    /// have it.
+    /// Messages with `role` and `content`, as JSON list, as object with `messages`, or as JSONL. People may also stand under
+    /// `author`, `from` or `sender` and what they say under `text`, as Discord's and Telegram's exports have it.
     Chat,
     /// Lines of text: `[2024-03-04 18:20] Mina: …` and the like.
     Plain,

@@ -296,13 +296,10 @@ mod tests {
         ] {
             assert_eq!(full(line), Some((time.to_owned(), "Mina: hi")), "{line}");
         }
-        for line in [
-            "2024-02-30 18:20 Mina: hi",
-            "2024-03-04 25:20 Mina: hi",
-            "2024-03-04 18:20x: hi",
-        ] {
-            assert_eq!(full(line), None, "{line}");
+        for line in ["2024-02-30 18:20 Mina: hi", "2024-03-04 25:20 Mina: hi"] {
+            assert_eq!(stamp(line), Some((Stamp::Full(None), "Mina: hi")), "{line}");
         }
+        assert_eq!(stamp("2024-03-04 18:20x: hi"), None);
     }
 
     #[test]

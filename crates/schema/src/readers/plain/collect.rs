@@ -41,6 +41,7 @@ pub(super) fn collect(lines: &Lines<'_>, warnings: &mut Warnings) -> Vec<Spoken>
         lost: Vec::new(),
         undated: None,
         joined_heading: None,
+        joined_turn: None,
     };
     for (index, line) in lines.lines.iter().enumerate() {
         match lines.opens_turn(line) {
@@ -72,6 +73,8 @@ struct Collector<'a> {
     undated: Option<usize>,
     /// First date on a line of its own that became part of a turn.
     joined_heading: Option<usize>,
+    /// First line with a time and a name that became part of a turn.
+    joined_turn: Option<usize>,
 }
 
 impl Collector<'_> {
@@ -107,7 +110,13 @@ impl Collector<'_> {
             Line::Rule(whole) if self.lines.mode == Mode::Named => {
                 self.between.push('\n');
                 self.between.push_str(whole);
-                self.gap = Gap::Rule;
+                if !matches!(self.gap, Gap::Heading(_)) {
+                    self.gap = Gap::Rule;
+                }
+            }
+            Line::Rule(whole) if self.lines.mode == Mode::Clocked || !self.continues => {
+                self.between.push('\n');
+                self.between.push_str(whole);
             }
             Line::Heading { date, whole } => {
                 if self.is_heading(index, *date, whole) {
@@ -132,6 +141,9 @@ impl Collector<'_> {
                 if self.lines.mode == Mode::Kakao && is_kakao_notice(whole) {
                     self.notice(number);
                 } else {
+                    if self.continues && self.lines.may_be_a_turn(line) {
+                        self.joined_turn = self.joined_turn.or(Some(number));
+                    }
                     self.continuation(number, whole);
                 }
             }
@@ -141,14 +153,14 @@ impl Collector<'_> {
     /// Whether a date on a line of its own stands over what follows; else somebody said it.
     fn is_heading(&self, index: usize, date: Moment, whole: &str) -> bool {
         let lines = &self.lines.lines;
-        let mut below = lines[index + 1..].iter();
-        let next = below.find(|line| !matches!(line, Line::Blank));
+        let below = &lines[index + 1..];
+        let passes = |line: &&Line<'_>| !matches!(line, Line::Blank | Line::Rule(_));
+        let next = below.iter().find(passes);
         let over_turn = || next.is_some_and(|line| self.lines.opens_turn(line).is_some());
-        let stands_out = || {
-            let above = index.checked_sub(1).map(|above| &lines[above]);
-            whole.starts_with(['#', '-', '=', '*'])
-                || matches!(above, None | Some(Line::Blank | Line::Rule(_)))
-        };
+        let over_notice = || matches!(next, Some(Line::Timed { said: None, .. }));
+        let is_marked = whole.starts_with(['#', '-', '=', '*']);
+        let above = index.checked_sub(1).map(|above| &lines[above]);
+        let stands_out = is_marked || matches!(above, None | Some(Line::Blank | Line::Rule(_)));
         match self.lines.mode {
             Mode::Kakao => whole.starts_with("---"),
             _ if !self.continues => true,
@@ -156,24 +168,34 @@ impl Collector<'_> {
                 .filter(|line| over_turn() || self.lines.is_notice(line))
                 .and_then(|line| self.time_at(line))
                 .is_some_and(|time| time.date() == date.date()),
-            Mode::Clocked => over_turn(),
-            Mode::Named | Mode::Roles => stands_out() && over_turn(),
+            Mode::Clocked => is_marked || over_turn() || (stands_out && over_notice()),
+            Mode::Named => {
+                let is_close = !matches!(below.first(), Some(Line::Blank));
+                is_marked || (over_turn() && (stands_out || is_close))
+            }
+            Mode::Roles => stands_out && over_turn(),
         }
     }
 
-    /// Whether a line's time fits between those of the lines around it, by and large: programs write in order, what
-    /// people make a note of lies in other months.
+    /// Whether a line's date and time fit between those of the turns around it, up to minutes: programs write in order,
+    /// what people make a note of lies on other days.
     fn is_in_order(&self, index: usize, line: &Line<'_>) -> bool {
-        let Some(time) = self.time_at(line) else {
+        let is_dated =
+            |line: &&Line<'_>| matches!(line, Line::Timed { form, .. } if form.is_dated());
+        let Some(time) = Some(line)
+            .filter(is_dated)
+            .and_then(|line| self.time_at(line))
+        else {
             return true;
         };
-        let is_stamped =
-            |line: &&Line<'_>| self.lines.opens_turn(line).is_some() || self.lines.is_notice(line);
         let mut below = self.lines.lines[index + 1..].iter();
-        let next = below.find(is_stamped).and_then(|line| self.time_at(line));
+        let next = below
+            .find(|line| self.lines.opens_turn(line).is_some())
+            .filter(is_dated)
+            .and_then(|line| self.time_at(line));
         let before = self.spoken.last().and_then(|turn| turn.time);
-        let day = SignedDuration::from_hours(24);
-        let after = |one: Moment, other: Moment| one.local.duration_since(other.local) > day;
+        let minutes = SignedDuration::from_mins(5);
+        let after = |one: Moment, other: Moment| one.local.duration_since(other.local) > minutes;
         !next.is_some_and(|next| after(time, next))
             && !before.is_some_and(|before| after(before, time))
     }
@@ -255,6 +277,11 @@ impl Collector<'_> {
                            not as a heading";
             warnings.add(format_args!("line {first}"), message);
         }
+        if let Some(first) = self.joined_turn {
+            let message = "a time and a name, written otherwise than those of turns or out of order: taken as part of \
+                           the turn above";
+            warnings.add(format_args!("line {first}"), message);
+        }
         if let Some(first) = self.undated {
             let message = "a time of day without a date above it, or a date that does not exist; \
                            such times stay unknown";
@@ -263,18 +290,32 @@ impl Collector<'_> {
     }
 }
 
+/// How lines of KakaoTalk end that tell who came or went.
+const COMINGS: [&str; 4] = [
+    "님이 들어왔습니다.",
+    "님이 나갔습니다.",
+    "님을 초대했습니다.",
+    "님을 내보냈습니다.",
+];
+
 /// Whether a line of a KakaoTalk export tells who came or went, or warns those who came.
 pub(super) fn is_kakao_notice(line: &str) -> bool {
-    let endings = [
-        "님이 들어왔습니다.",
-        "님이 나갔습니다.",
-        "님을 초대했습니다.",
-        "님을 내보냈습니다.",
-    ];
+    COMINGS.iter().any(|ending| line.ends_with(ending)) || is_kakao_warning(line)
+}
+
+/// As [`is_kakao_notice`], of the message in a row of `user`: who came or went is told by the row of that person.
+pub(super) fn is_kakao_notice_of(user: &str, message: &str) -> bool {
+    let is_coming = || {
+        let told = message.strip_prefix(user);
+        told.is_some_and(|told| COMINGS.iter().any(|ending| told.ends_with(ending)))
+    };
+    !user.is_empty() && !message.contains('\n') && (is_coming() || is_kakao_warning(message))
+}
+
+fn is_kakao_warning(line: &str) -> bool {
     let warnings = [
         "타인, 기관 등의 사칭에 유의",
         "운영정책을 위반한 메시지로 신고",
     ];
-    endings.iter().any(|ending| line.ends_with(ending))
-        || warnings.iter().any(|warning| line.starts_with(warning))
+    warnings.iter().any(|warning| line.starts_with(warning))
 }

@@ -3,7 +3,7 @@
 use super::super::fields::clean_name;
 use super::super::stamps::{self, Stamp};
 use super::super::warnings::Warnings;
-use super::collect::{Gap, Spoken, is_kakao_notice};
+use super::collect::{Gap, Spoken, is_kakao_notice_of};
 use crate::transcript::Moment;
 
 /// A table, row by row.
@@ -84,7 +84,7 @@ pub(super) fn spoken(table: Rows, warnings: &mut Warnings) -> Vec<Spoken> {
             warnings.lose(place, message);
             continue;
         };
-        if is_kakao_notice(text.trim()) {
+        if is_kakao_notice_of(name.trim(), text.trim()) {
             notices += 1;
             continue;
         }

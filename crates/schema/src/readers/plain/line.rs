@@ -68,6 +68,11 @@ impl Form {
         }
     }
 
+    /// Whether WhatsApp writes so: the year last and marks around the time, or a dash behind it.
+    pub(super) fn is_of_whatsapp(self) -> bool {
+        self.dash || (self.bracket && self.sort == Sort::DayMonth)
+    }
+
     /// Whether the date stands in the line itself.
     pub(super) fn is_dated(self) -> bool {
         matches!(self.sort, Sort::Full | Sort::DayMonth)
@@ -131,14 +136,34 @@ fn after_stamp(text: &str) -> Option<(&str, &str)> {
         let name = name.trim_start_matches(['@', '+', '%', '&', '~']);
         return is_one_word(name).then_some((name, said.trim_start()));
     }
+    let (name, said) = before_colon(text)?;
+    // `Mina named the group "Trip: May"` tells what was done; nobody says `May"`.
+    (!opens_quote(name)).then_some((name, said))
+}
+
+/// The name and the text of a line that is taken for a notice because its name opens a quotation; the name is short.
+pub(super) fn quoted_name<'a>(line: &Line<'a>) -> Option<(&'a str, &'a str)> {
+    let Line::Timed {
+        said: None, whole, ..
+    } = line
+    else {
+        return None;
+    };
+    let (_, rest) = stamps::stamp(whole)?;
+    let (name, said) = before_colon(rest)?;
+    (opens_quote(name) && name.split_whitespace().count() <= 3).then_some((name, said))
+}
+
+fn before_colon(text: &str) -> Option<(&str, &str)> {
     let (name, said) = text.split_once([':', '：'])?;
     let name = name.trim().trim_start_matches('~').trim_start();
-    // `Mina named the group "Trip: May"` tells what was done; nobody says `May"`.
-    let quotes = |marks: &[char]| name.matches(marks).count();
-    let open_quote =
-        quotes(&['"']) % 2 == 1 || quotes(&['“', '„', '«', '「']) + quotes(&['”', '»', '」']) == 1;
-    let fits = !name.is_empty() && name.chars().count() <= NAME_CHARS + 20 && !open_quote;
+    let fits = !name.is_empty() && name.chars().count() <= NAME_CHARS + 20;
     (fits && !said.starts_with("//")).then_some((name, said.trim_start()))
+}
+
+fn opens_quote(name: &str) -> bool {
+    let quotes = |marks: &[char]| name.matches(marks).count();
+    quotes(&['"']) % 2 == 1 || quotes(&['“', '„', '«', '「']) + quotes(&['”', '»', '」']) == 1
 }
 
 fn is_one_word(name: &str) -> bool {

@@ -3,7 +3,7 @@
 //! - With times, a pause of more than four hours begins a session.
 //! - Without times, a session begins at a heading with a date (`# 2024-03-04`) and at blank lines, unless they separate
 //!   all turns alike; between others than `user` and `assistant` also at a rule (`---`).
-//! - Other lines continue the turn above them, also dates that nobody speaks under.
+//! - Other lines continue the turn above them, also dates that nobody speaks under, save those marked as headings.
 //! - Lines of the exporting program are left out; lines after them that belong to nobody count as lost.
 //! - Messages that only stand for a picture, a file or a deleted message are counted and left out.
 //! - KakaoTalk's table (`Date,User,Message`) is read, too.

@@ -16,6 +16,8 @@ pub(super) enum Export {
     KakaoTalk,
     /// Stand-ins are phrases that nobody writes, or names of files; a caption may stand below them.
     WhatsApp,
+    /// WhatsApp or none: stand-ins are as WhatsApp's, but words that people write, too, are theirs.
+    Unknown,
 }
 
 impl Export {
@@ -23,9 +25,10 @@ impl Export {
     pub(super) fn without_placeholder(self, message: &str) -> Option<&str> {
         match self {
             Self::KakaoTalk => KAKAOTALK.is_match(message.trim()).then_some(""),
-            Self::WhatsApp => {
+            Self::WhatsApp | Self::Unknown => {
                 let (line, caption) = message.split_once('\n').unwrap_or((message, ""));
-                is_whatsapp(line).then_some(caption)
+                let is_certain = self == Self::WhatsApp || line.contains('\u{200e}');
+                (is_whatsapp(line) && (is_certain || !may_be_said(line))).then_some(caption)
             }
         }
     }
@@ -112,6 +115,12 @@ static EDITED: LazyLock<Regex> = LazyLock::new(|| {
     let known = words.join("|");
     one_of_at_end(&format!(r"<(?i:{known})\.?>|\u{{200e}}<[^<>:\n]{{1,60}}>"))
 });
+
+/// Whether people write this stand-in as well: `Poll:`, `voice call, no answer`.
+fn may_be_said(line: &str) -> bool {
+    let line = without_marks(line);
+    line.trim().ends_with(':') || WHATSAPP_EVENT.is_match(line.trim())
+}
 
 fn is_whatsapp(line: &str) -> bool {
     let is_phrase = |text: &str| {
