@@ -117,7 +117,11 @@ fn together(first: Vec<Found>, second: Vec<Found>) -> Vec<Found> {
         let start = first.partition_point(|of| of.range.end <= found.range.start);
         let rivals = start..first.partition_point(|of| of.range.start < found.range.end);
         let says_more = |at: usize| !gone[at] && first[at].range.len() >= found.range.len();
-        if !rivals.clone().any(says_more) {
+        // The halves of a compound have the whole word as their place.
+        let follows = out
+            .last()
+            .is_none_or(|of: &Found| of.range.end <= found.range.start);
+        if follows && !rivals.clone().any(says_more) {
             gone[rivals].fill(true);
             out.push(found);
         }
