@@ -8,6 +8,8 @@
 //! a row's result has the same bits whatever the other rows are, and on every CPU.
 
 mod avx2;
+#[cfg(feature = "onednn")]
+mod tiles;
 mod vnni;
 
 use std::ops::Range;
@@ -154,6 +156,11 @@ impl Panels {
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
+    }
+
+    #[cfg(feature = "onednn")]
+    pub(crate) fn cols(&self) -> usize {
+        self.cols
     }
 
     /// Weights of a group.

@@ -1,6 +1,8 @@
 //! One trainable Qwen-class model in Candle: load, adapt, generate. Beside it, encoders of text into vectors.
 
 pub mod adapter;
+#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+mod amx;
 mod attention;
 mod buffer;
 pub mod cache;

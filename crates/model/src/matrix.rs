@@ -13,6 +13,8 @@ use half::{bf16, f16};
 use crate::buffer::Buffer;
 use crate::expand;
 use crate::host::SharedOut;
+#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+use crate::amx;
 #[cfg(target_arch = "x86_64")]
 use crate::int8;
 use crate::packed::Packed;
@@ -182,7 +184,7 @@ impl HostMatrix {
     ) -> Vec<f32> {
         #[cfg(target_arch = "x86_64")]
         if let Values::Panels(panels) = &self.values {
-            x.multiply(panels, out, accumulate);
+            x.multiply_many(panels, out, accumulate);
             let shape = (self.rows(), self.cols);
             return match (adapter, self.compute.float()) {
                 (None, _) => Vec::new(),
@@ -260,6 +262,19 @@ impl<'a> Activations<'a> {
     #[cfg(feature = "onednn")]
     fn bf16(&self) -> &[bf16] {
         self.rounded.get_or_init(|| panels::convert(self.values))
+    }
+
+    /// The product of many rows: with AMX bf16 is faster than integers, and more exact.
+    #[cfg(target_arch = "x86_64")]
+    fn multiply_many(&self, panels: &int8::Panels, out: &SharedOut<'_>, accumulate: bool) {
+        #[cfg(feature = "onednn")]
+        {
+            let m = self.values.len() / panels.cols();
+            if amx::is_available() && panels.has_whole_tiles() && m.is_multiple_of(amx::SIDE) && m > 0 {
+                return amx::product(panels, self.bf16(), out, accumulate);
+            }
+        }
+        self.multiply(panels, out, accumulate);
     }
 
     /// The product with a matrix in integers.

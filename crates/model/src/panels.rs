@@ -20,7 +20,7 @@ const DEPTH: usize = 8192;
 
 /// Panels of equal width, a multiple of 32 (the largest group of packed weights); the last may be narrower. Their number
 /// is even where the width allows.
-fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
+pub(crate) fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Range<usize>> {
     let count = (outputs + PANEL) / (2 * PANEL) * 2;
     let width = outputs.div_ceil(count.max(2)).next_multiple_of(32);
     (0..outputs.div_ceil(width))

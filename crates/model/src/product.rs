@@ -5,6 +5,8 @@ use std::cell::RefCell;
 #[cfg(feature = "onednn")]
 use half::bf16;
 
+#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+use crate::amx;
 use crate::buffer::Pooled;
 use crate::expand::Element;
 #[cfg(feature = "onednn")]
@@ -134,7 +136,13 @@ impl Panel for bf16 {
         ldc: usize,
         accumulate: bool,
     ) {
-        // SAFETY: the caller vouches for the operands.
-        unsafe { onednn::matmul(true, shape, a, b, c, ldc, accumulate) }
+        // SAFETY: the caller vouches for the operands, and the CPU has the instructions.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if amx::is_available() && amx::matmul(shape, a, b, c, ldc, accumulate) {
+                return;
+            }
+            onednn::matmul(true, shape, a, b, c, ldc, accumulate)
+        }
     }
 }
