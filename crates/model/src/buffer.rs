@@ -6,10 +6,14 @@ use std::sync::Mutex;
 
 use half::bf16;
 
+/// Bytes that buffers are aligned to: a cache line, so that registers of its size are loaded from one.
+const LINE: usize = 64;
+
 /// Values in memory that goes back to the pool of its type when they are dropped.
 pub(crate) struct Buffer<T: Pooled> {
-    /// As large as its class; only the first `len` count.
+    /// As large as its class; only `len` from `start` on count.
     values: Vec<T>,
+    start: usize,
     len: usize,
 }
 
@@ -90,14 +94,16 @@ impl<T: Pooled> Buffer<T> {
         let mut pool = T::pool()
             .lock()
             .unwrap_or_else(|broken| broken.into_inner());
-        let values = pool.take(len).unwrap_or_else(|| {
+        let room = len + LINE / size_of::<T>();
+        let values = pool.take(room).unwrap_or_else(|| {
             // Classes an eighth apart: the steps of a run differ a little in their tokens.
-            let step = (len / 8).max(1).next_power_of_two();
-            let class = len.next_multiple_of(step);
+            let step = (room / 8).max(1).next_power_of_two();
+            let class = room.next_multiple_of(step);
             pool.count(class);
             vec![T::default(); class]
         });
-        Self { values, len }
+        let start = values.as_ptr().align_offset(LINE);
+        Self { values, start, len }
     }
 
     /// `values`, and zeroes up to `len`.
@@ -124,13 +130,13 @@ impl<T: Pooled> Deref for Buffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        &self.values[..self.len]
+        &self.values[self.start..][..self.len]
     }
 }
 
 impl<T: Pooled> DerefMut for Buffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.values[..self.len]
+        &mut self.values[self.start..][..self.len]
     }
 }
 
@@ -159,6 +165,7 @@ mod tests {
         let free = || Value::pool().lock().unwrap().free_values;
         let first = Buffer::<Value>::new(1000);
         let place = first.as_ptr();
+        assert_eq!(place.addr() % LINE, 0);
         drop(first);
         let mut again = Buffer::<Value>::new(900);
         assert_eq!((again.as_ptr(), again.len()), (place, 900));

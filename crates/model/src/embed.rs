@@ -29,9 +29,12 @@ use crate::matrix::Compute;
 use crate::qwen::Model;
 use crate::weights::Weights;
 
-/// Tokens computed at once unless [`Embedder::set_batch_tokens`] says otherwise: enough for the matrix products to run
-/// at full speed, few enough for the allocator to keep activations instead of asking the system for them anew.
-const BATCH_TOKENS: usize = 512;
+/// Tokens that an encoder computes at once, unless [`Embedder::set_batch_tokens`] says otherwise: few enough for the
+/// activations to stay in the cache of a core, each of which takes a batch of its own.
+const BERT_TOKENS: usize = 256;
+
+/// The same for a decoder, whose batches take all cores: enough for its larger matrices to be worth expanding.
+const QWEN_TOKENS: usize = 512;
 
 /// What a text is for; some models were trained to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +136,7 @@ impl Embedder {
             normalise: settings.normalise,
             dimension,
             max_tokens,
-            batch_tokens: BATCH_TOKENS,
+            batch_tokens: if is_bert { BERT_TOKENS } else { QWEN_TOKENS },
         })
     }
 
@@ -187,29 +190,24 @@ impl Embedder {
             .filter(|&i| embeddings[i].tokens > 0)
             .collect();
         order.sort_by_key(|&i| std::cmp::Reverse(embeddings[i].tokens));
+        let mut batches = Vec::new();
         let mut rest = &order[..];
         while !rest.is_empty() {
             let (batch, others) = rest.split_at(self.batch_len(rest, &embeddings));
-            let ids: Vec<u32> = batch
-                .iter()
-                .flat_map(|&i| &encoded[i].ids)
-                .copied()
-                .collect();
-            let lens: Vec<usize> = batch.iter().map(|&i| embeddings[i].tokens).collect();
-            let hidden = self
-                .hidden(&ids, &lens)?
-                .to_dtype(DType::F32)?
-                .to_device(&Device::Cpu)?;
-            host::with_values(&hidden, |hidden| {
-                let mut rows = hidden;
-                for (&i, len) in batch.iter().zip(lens) {
-                    let (row, others) = rows.split_at(len * self.dimension);
-                    self.pool(row, &mut embeddings[i].vector);
-                    rows = others;
-                }
-                Ok(())
-            })?;
+            batches.push(batch);
             rest = others;
+        }
+        let vectors = |&batch: &&[usize]| self.vectors(batch.iter().map(|&i| &encoded[i].ids[..]));
+        let vectors = match &self.network {
+            // A batch a thread, so that its activations stay in the caches of one core.
+            Network::Bert(bert) if bert.device().is_cpu() => {
+                batches.par_iter().map(vectors).collect::<Result<Vec<_>>>()
+            }
+            // On this thread: each thread has its own queue of work on a device.
+            _ => batches.iter().map(vectors).collect(),
+        }?;
+        for (i, vector) in order.into_iter().zip(vectors.into_iter().flatten()) {
+            embeddings[i].vector = vector;
         }
         let damaged = |one: &&Embedding| one.vector.iter().any(|value| !value.is_finite());
         match embeddings.iter().find(damaged) {
@@ -228,14 +226,31 @@ impl Embedder {
         fits.count().max(1)
     }
 
+    /// Vectors of the texts of a batch.
+    fn vectors<'a>(&self, texts: impl Iterator<Item = &'a [u32]>) -> Result<Vec<Vec<f32>>> {
+        let (mut ids, mut lens) = (Vec::new(), Vec::new());
+        for text in texts {
+            ids.extend_from_slice(text);
+            lens.push(text.len());
+        }
+        let hidden = self
+            .hidden(&ids, &lens)?
+            .to_dtype(DType::F32)?
+            .to_device(&Device::Cpu)?;
+        Ok(host::with_values(&hidden, |hidden| {
+            let mut rows = hidden;
+            let vector = |len| {
+                let (row, others) = rows.split_at(len * self.dimension);
+                rows = others;
+                self.pool(row)
+            };
+            Ok(lens.into_iter().map(vector).collect())
+        })?)
+    }
+
     /// Last hidden states `[N, D]` of a packed batch.
     fn hidden(&self, ids: &[u32], lens: &[usize]) -> Result<Tensor> {
         match &self.network {
-            // Inside the pool: from outside, each small step would have to be handed over to it.
-            Network::Bert(bert) if bert.device().is_cpu() => {
-                Ok(rayon::scope(|_| bert.hidden(ids, lens))?)
-            }
-            // On this thread: each thread has its own queue of work on a device.
             Network::Bert(bert) => Ok(bert.hidden(ids, lens)?),
             Network::Qwen(model) if ids.len() <= self.batch_tokens => {
                 Ok(model.hidden(ids, lens, None, Pass::Prefill)?)
@@ -255,7 +270,8 @@ impl Embedder {
     }
 
     /// The vector of a row of hidden states, `[T, D]` to `[D]`.
-    fn pool(&self, row: &[f32], vector: &mut [f32]) {
+    fn pool(&self, row: &[f32]) -> Vec<f32> {
+        let mut vector = vec![0f32; self.dimension];
         let mut tokens = row.chunks_exact(self.dimension);
         match self.pooling {
             Pooling::Mean => {
@@ -284,5 +300,6 @@ impl Embedder {
             let length = square.sqrt().max(1e-12) as f32;
             vector.iter_mut().for_each(|value| *value /= length);
         }
+        vector
     }
 }

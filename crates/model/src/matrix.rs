@@ -9,12 +9,12 @@ use std::cell::OnceCell;
 
 use half::{bf16, f16};
 
+#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+use crate::amx;
 #[cfg(feature = "onednn")]
 use crate::buffer::Buffer;
 use crate::expand;
 use crate::host::SharedOut;
-#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
-use crate::amx;
 #[cfg(target_arch = "x86_64")]
 use crate::int8;
 use crate::packed::Packed;
@@ -270,7 +270,11 @@ impl<'a> Activations<'a> {
         #[cfg(feature = "onednn")]
         {
             let m = self.values.len() / panels.cols();
-            if amx::is_available() && panels.has_whole_tiles() && m.is_multiple_of(amx::SIDE) && m > 0 {
+            if amx::is_available()
+                && panels.has_whole_tiles()
+                && m.is_multiple_of(amx::SIDE)
+                && m > 0
+            {
                 return amx::product(panels, self.bf16(), out, accumulate);
             }
         }

@@ -1,0 +1,137 @@
+//! The products of tiles.
+
+use std::arch::asm;
+
+use half::bf16;
+
+use super::{Line, SIDE};
+
+/// Two by two tiles of sums, of which some may be missing.
+pub(super) struct Block {
+    pub(super) a: *const bf16,
+    pub(super) stride: usize,
+    pub(super) b: *const Line,
+    pub(super) steps: usize,
+    pub(super) depth: usize,
+    pub(super) c: *mut f32,
+    pub(super) ldc: usize,
+    pub(super) accumulate: bool,
+}
+
+impl Block {
+    /// All four tiles: half of what is loaded serves twice.
+    ///
+    /// # Safety
+    /// The registers are set for the depth; all tiles exist.
+    #[inline(always)]
+    pub(super) unsafe fn four(&self) {
+        let (below, row) = (self.ldc * SIDE, 4 * self.ldc);
+        // SAFETY: the loops read the tiles of `a` and `b` of all steps and write those of `c`.
+        unsafe {
+            match self.accumulate {
+                true => asm!(
+                    "tileloadd tmm0, [{c} + {row}*1]",
+                    "tileloadd tmm1, [{c} + {row}*1 + 64]",
+                    "tileloadd tmm2, [{d} + {row}*1]",
+                    "tileloadd tmm3, [{d} + {row}*1 + 64]",
+                    c = in(reg) self.c, d = in(reg) self.c.wrapping_add(below), row = in(reg) row,
+                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                    options(readonly, nostack, preserves_flags)
+                ),
+                false => asm!(
+                    "tilezero tmm0",
+                    "tilezero tmm1",
+                    "tilezero tmm2",
+                    "tilezero tmm3",
+                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                    options(nomem, nostack, preserves_flags)
+                ),
+            }
+            asm!(
+                "2:",
+                "tileloadd tmm4, [{a} + {stride}*1]",
+                "tileloadd tmm6, [{b} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{e} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{d} + {stride}*1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, {width}",
+                "add {d}, {width}",
+                "add {b}, {tile}",
+                "add {e}, {tile}",
+                "dec {steps}",
+                "jnz 2b",
+                a = inout(reg) self.a => _,
+                d = inout(reg) self.a.wrapping_add(SIDE * self.stride) => _,
+                b = inout(reg) self.b => _,
+                e = inout(reg) self.b.wrapping_add(self.steps * (self.depth / 2)) => _,
+                stride = in(reg) 2 * self.stride,
+                line = in(reg) 64usize,
+                width = in(reg) 2 * self.depth,
+                tile = in(reg) 32 * self.depth,
+                steps = inout(reg) self.steps => _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(readonly, nostack)
+            );
+            asm!(
+                "tilestored [{c} + {row}*1], tmm0",
+                "tilestored [{c} + {row}*1 + 64], tmm1",
+                "tilestored [{d} + {row}*1], tmm2",
+                "tilestored [{d} + {row}*1 + 64], tmm3",
+                c = in(reg) self.c, d = in(reg) self.c.wrapping_add(below), row = in(reg) row,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// The tile in this row and column of tiles.
+    ///
+    /// # Safety
+    /// The registers are set for the depth; the tile exists.
+    #[inline(always)]
+    pub(super) unsafe fn one(&self, row: usize, column: usize) {
+        let c = self.c.wrapping_add(SIDE * (row * self.ldc + column));
+        let b = column * self.steps * (self.depth / 2);
+        // SAFETY: as in `four`.
+        unsafe {
+            match self.accumulate {
+                true => asm!(
+                    "tileloadd tmm0, [{c} + {row}*1]",
+                    c = in(reg) c, row = in(reg) 4 * self.ldc,
+                    out("tmm0") _,
+                    options(readonly, nostack, preserves_flags)
+                ),
+                false => asm!(
+                    "tilezero tmm0",
+                    out("tmm0") _,
+                    options(nomem, nostack, preserves_flags)
+                ),
+            }
+            asm!(
+                "2:",
+                "tileloadd tmm4, [{a} + {stride}*1]",
+                "tileloadd tmm6, [{b} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "add {a}, {width}",
+                "add {b}, {tile}",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{c} + {row}*1], tmm0",
+                a = inout(reg) self.a.wrapping_add(row * SIDE * self.stride) => _,
+                b = inout(reg) self.b.wrapping_add(b) => _,
+                c = in(reg) c,
+                stride = in(reg) 2 * self.stride,
+                line = in(reg) 64usize,
+                width = in(reg) 2 * self.depth,
+                tile = in(reg) 32 * self.depth,
+                row = in(reg) 4 * self.ldc,
+                steps = inout(reg) self.steps => _,
+                out("tmm0") _, out("tmm4") _, out("tmm6") _,
+                options(nostack)
+            );
+        }
+    }
+}
