@@ -15,10 +15,11 @@ use std::sync::LazyLock;
 use half::bf16;
 use rayon::prelude::*;
 
-use self::block::Block;
+use self::block::{Block, Right};
 use self::pack::{pack, pack_transposed};
 use crate::host::SharedOut;
 use crate::int8::Panels;
+use crate::lanes::{Pair, Product};
 use crate::panels::panels;
 use crate::product::Operand;
 
@@ -102,7 +103,7 @@ pub(crate) unsafe fn matmul(
                 true => pack_transposed(b, (n, k), depth, tiles),
                 false => pack(b, (n, k), tiles),
             }
-            multiply(shape, depth, a, tiles, c, ldc, accumulate);
+            multiply(shape, depth, a, packed(tiles, k, depth), c, ldc, accumulate);
         }
     });
     true
@@ -124,9 +125,48 @@ pub(crate) fn product(w: &Panels, x: &[bf16], out: &SharedOut<'_>, accumulate: b
             let (a, c) = (Operand::new(x, cols), out.at(panel.start));
             // SAFETY: the operands are as large as given, `out` was seen to be; no other task writes these columns, which
             // are set with `accumulate`.
-            unsafe { multiply(shape, depth, a, tiles, c, rows, accumulate) };
+            unsafe {
+                multiply(
+                    shape,
+                    depth,
+                    a,
+                    packed(tiles, cols, depth),
+                    c,
+                    rows,
+                    accumulate,
+                )
+            };
         });
     });
+}
+
+/// [`Product::run`] if its shape consists of whole tiles, in whose order its right side is; tells whether it was done.
+pub(crate) fn pairs(product: &Product<'_, Pair>, a: &[Pair], c: &mut [f32]) -> bool {
+    let &Product {
+        depth: pairs,
+        b,
+        width,
+        accumulate,
+    } = product;
+    let shape = (a.len() / pairs, width, 2 * pairs);
+    let Some(depth) = depth(shape) else {
+        return false;
+    };
+    assert!(a.len() == shape.0 * pairs && b.len() >= pairs * width && c.len() == shape.0 * width);
+    let a = Operand {
+        start: a.as_ptr().cast(),
+        stride: 2 * pairs,
+        transposed: false,
+    };
+    let b = Right {
+        start: b.as_ptr().cast(),
+        line: 4 * width,
+        column: 64,
+        step: 2 * depth * width,
+    };
+    // SAFETY: the operands are as large as the shape says.
+    unsafe { multiply(shape, depth, a, b, c.as_mut_ptr(), width, accumulate) };
+    true
 }
 
 /// Calls `f` with room of the thread's own for `len` values.
@@ -139,6 +179,16 @@ fn with_tiles<R>(len: usize, f: impl FnOnce(&mut [Line]) -> R) -> R {
         }
         f(&mut tiles[..lines])
     })
+}
+
+/// Tiles that stand one after another.
+fn packed(tiles: &[Line], k: usize, depth: usize) -> Right {
+    Right {
+        start: tiles.as_ptr().cast(),
+        line: 64,
+        column: 32 * k,
+        step: 32 * depth,
+    }
 }
 
 /// What the tile registers hold: sums in 0 to 3, rows of the left side in 4 and 5, of the right one in 6 and 7.
@@ -165,17 +215,16 @@ impl Setting {
 /// `c = a b` or `c += a b`: `a` is `[m, k]`, `b` in tiles.
 ///
 /// # Safety
-/// As for [`matmul`]; the shape consists of whole tiles of this depth.
+/// As for [`matmul`]; the shape consists of whole tiles of this depth, all of which `b` has.
 unsafe fn multiply(
     (m, n, k): (usize, usize, usize),
     depth: usize,
     a: Operand<bf16>,
-    b: &[Line],
+    b: Right,
     c: *mut f32,
     ldc: usize,
     accumulate: bool,
 ) {
-    assert!(b.len() * 32 == n * k);
     let setting = Setting::new(depth);
     // SAFETY: the setting is one that the CPU takes, and whoever uses the registers sets them.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const setting, options(readonly, nostack)) };
@@ -184,7 +233,10 @@ unsafe fn multiply(
             let block = Block {
                 a: a.start.wrapping_add(row * a.stride),
                 stride: a.stride,
-                b: b[column / SIDE * (k / 2)..].as_ptr(),
+                b: Right {
+                    start: b.start.wrapping_add(column / SIDE * b.column),
+                    ..b
+                },
                 steps: k / depth,
                 depth,
                 c: c.wrapping_add(row * ldc + column),

@@ -5,6 +5,9 @@ use std::arch::x86_64::*;
 
 use half::bf16;
 
+#[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+use crate::amx;
+
 /// Rows that share what is loaded: with four registers of sums each they fill the register file.
 pub(crate) const TILE: usize = 7;
 
@@ -38,6 +41,16 @@ pub(crate) trait Lane: Copy + Default + Send + Sync + 'static {
     /// themselves.
     fn pack<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
 
+    /// As many rows or some more, which products take no longer for.
+    fn padded(rows: usize) -> usize {
+        rows
+    }
+
+    /// [`Product::run`] by an instruction for whole matrices; tells whether there is one for this shape.
+    fn in_tiles(_product: &Product<'_, Self>, _a: &[Self], _c: &mut [f32]) -> bool {
+        false
+    }
+
     /// Whether [`Self::wide`] can be called.
     fn has_wide() -> bool;
 
@@ -68,6 +81,9 @@ impl<L: Lane> Product<'_, L> {
         assert!(self.b.len() >= self.depth * self.width);
         assert!(a.len().is_multiple_of(self.depth));
         assert_eq!(a.len() * self.width, c.len() * self.depth);
+        if L::in_tiles(self, a, c) {
+            return;
+        }
         let rows = a.chunks(TILE * self.depth);
         for (a, c) in rows.zip(c.chunks_mut(TILE * self.width)) {
             let mut at = 0;
@@ -303,6 +319,19 @@ impl Lane for Pair {
         let done = room.len();
         room.extend(values[done..].iter().map(|pair| pair.map(bf16::from_f32)));
         room
+    }
+
+    #[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+    fn padded(rows: usize) -> usize {
+        match amx::is_available() {
+            true => rows.next_multiple_of(amx::SIDE),
+            false => rows,
+        }
+    }
+
+    #[cfg(all(feature = "onednn", target_arch = "x86_64"))]
+    fn in_tiles(product: &Product<'_, Self>, a: &[Self], c: &mut [f32]) -> bool {
+        amx::is_available() && amx::pairs(product, a, c)
     }
 
     fn has_wide() -> bool {

@@ -75,7 +75,8 @@ impl Attention<'_> {
         let Some(&(last, _)) = pairs.last() else {
             return;
         };
-        let n = pairs.len();
+        // Rows behind the last pair are zeroes.
+        let n = L::padded(pairs.len());
         let mut queries = vec![0f32; n * d];
         for (q, &(query, head)) in queries.chunks_exact_mut(d).zip(pairs) {
             let at = ((first + query) * self.query_heads + head) * d;

@@ -4,13 +4,25 @@ use std::arch::asm;
 
 use half::bf16;
 
-use super::{Line, SIDE};
+use super::SIDE;
+
+/// Where the tiles of the right side lie; distances in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Right {
+    pub(super) start: *const u8,
+    /// From a line of a tile to the next.
+    pub(super) line: usize,
+    /// From a tile to the one of the next sixteen columns.
+    pub(super) column: usize,
+    /// From a tile to the one of the next rows.
+    pub(super) step: usize,
+}
 
 /// Two by two tiles of sums, of which some may be missing.
 pub(super) struct Block {
     pub(super) a: *const bf16,
     pub(super) stride: usize,
-    pub(super) b: *const Line,
+    pub(super) b: Right,
     pub(super) steps: usize,
     pub(super) depth: usize,
     pub(super) c: *mut f32,
@@ -65,12 +77,12 @@ impl Block {
                 "jnz 2b",
                 a = inout(reg) self.a => _,
                 d = inout(reg) self.a.wrapping_add(SIDE * self.stride) => _,
-                b = inout(reg) self.b => _,
-                e = inout(reg) self.b.wrapping_add(self.steps * (self.depth / 2)) => _,
+                b = inout(reg) self.b.start => _,
+                e = inout(reg) self.b.start.wrapping_add(self.b.column) => _,
                 stride = in(reg) 2 * self.stride,
-                line = in(reg) 64usize,
+                line = in(reg) self.b.line,
                 width = in(reg) 2 * self.depth,
-                tile = in(reg) 32 * self.depth,
+                tile = in(reg) self.b.step,
                 steps = inout(reg) self.steps => _,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -94,7 +106,6 @@ impl Block {
     #[inline(always)]
     pub(super) unsafe fn one(&self, row: usize, column: usize) {
         let c = self.c.wrapping_add(SIDE * (row * self.ldc + column));
-        let b = column * self.steps * (self.depth / 2);
         // SAFETY: as in `four`.
         unsafe {
             match self.accumulate {
@@ -121,12 +132,12 @@ impl Block {
                 "jnz 2b",
                 "tilestored [{c} + {row}*1], tmm0",
                 a = inout(reg) self.a.wrapping_add(row * SIDE * self.stride) => _,
-                b = inout(reg) self.b.wrapping_add(b) => _,
+                b = inout(reg) self.b.start.wrapping_add(column * self.b.column) => _,
                 c = in(reg) c,
                 stride = in(reg) 2 * self.stride,
-                line = in(reg) 64usize,
+                line = in(reg) self.b.line,
                 width = in(reg) 2 * self.depth,
-                tile = in(reg) 32 * self.depth,
+                tile = in(reg) self.b.step,
                 row = in(reg) 4 * self.ldc,
                 steps = inout(reg) self.steps => _,
                 out("tmm0") _, out("tmm4") _, out("tmm6") _,
