@@ -231,12 +231,34 @@ impl<'a> Chart<'a> {
         }
         let rule = &self.table.rules[of.rule as usize];
         let (end, rank) = (of.end, rule.rank);
-        let (class, sem) = match rule.makes {
-            Makes::Word(Class::Number, value) => (Class::Number, Sem::Number(value.into(), 0)),
-            Makes::Word(class, value) => (class, Sem::Value(value)),
+        let class = match rule.makes {
+            Makes::Word(class, _) => class,
+            Makes::Action(action) => action.class(),
+        };
+        // Without a message time most dates have none.
+        let known = self.context.anchor.is_some();
+        let lost = |node: &Node| known && node.sem.is_lost();
+        let (mut all, mut count, mut best, mut has_any) = (0, 0, 0, false);
+        for node in self.nodes[start].iter().filter(|node| node.end == end) {
+            all += usize::from(node.class != Class::Number);
+            if node.class != class {
+                continue;
+            }
+            has_any = true;
+            if !lost(node) {
+                count += 1;
+                best = best.max(node.rank);
+            }
+        }
+        // One that is read more flatly than all others is kept in any case.
+        if count >= SAME && (rank <= best || count >= 2 * SAME) {
+            return;
+        }
+        let sem = match rule.makes {
+            Makes::Word(Class::Number, value) => Sem::Number(value.into(), 0),
+            Makes::Word(_, value) => Sem::Value(value),
             Makes::Action(action) => {
-                let same = |node: &&Node| node.end == end && node.class != Class::Number;
-                if self.nodes[start].iter().filter(same).count() > 4 * SAME {
+                if all > 4 * SAME {
                     return;
                 }
                 filled.clear();
@@ -261,25 +283,8 @@ impl<'a> Chart<'a> {
                 }
             }
         };
-        let same = self.nodes[start]
-            .iter()
-            .filter(|node| node.end == end && node.class == class);
-        // Without a message time most dates have none.
-        let known = self.context.anchor.is_some();
-        let is_lost = known && sem.is_lost();
-        let (count, best) = same.fold((0, 0), |(count, best), node| {
-            if is_lost || !(known && node.sem.is_lost()) {
-                (count + 1, best.max(node.rank))
-            } else {
-                (count, best)
-            }
-        });
         // A date that does not exist is none of those that are meant, if there are any.
-        if is_lost && count > 0 {
-            return;
-        }
-        // One that is read more flatly than all others is kept in any case.
-        if count >= SAME && (rank <= best || count >= 2 * SAME) {
+        if known && sem.is_lost() && has_any {
             return;
         }
         self.nodes[start].push(Node {

@@ -411,19 +411,23 @@ fn best<'a>(
             && !quantity::is_house(tokens, table, at..node.end)
             && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
+    let weight = |node: &Node| {
+        (
+            node.end,
+            !node.sem.is_lost(),
+            node.class == Class::Other,
+            node.class == Class::Recurrence,
+            node.rank,
+        )
+    };
     // Of equals the first: what stands first in the table.
     nodes
         .iter()
         .rev()
-        .filter(|node| node.end <= within.end && alone(node))
-        .max_by_key(|node| {
-            (
-                node.end,
-                !node.sem.is_lost(),
-                node.class == Class::Other,
-                node.class == Class::Recurrence,
-                node.rank,
-            )
+        .filter(|node| node.end <= within.end)
+        .fold(None, |best: Option<&Node>, node| {
+            let is_better = best.is_none_or(|best| weight(node) >= weight(best)) && alone(node);
+            if is_better { Some(node) } else { best }
         })
 }
 
