@@ -119,12 +119,13 @@ impl When {
                 // Of two dates without tense the nearer one is likelier; of weekdays the coming one.
                 if self.weekday.is_none() || self.day.is_some() {
                     both.sort_by_key(|reading| {
-                        let first = calendar::days_between(today, reading.val.first());
-                        let last = calendar::days_between(today, reading.val.last());
-                        if first <= 0 && last >= 0 {
-                            0
+                        let (first, last) = (reading.val.first(), reading.val.last());
+                        if first > today {
+                            calendar::days_between(today, first)
+                        } else if last < today {
+                            calendar::days_between(last, today)
                         } else {
-                            first.abs().min(last.abs())
+                            0
                         }
                     });
                 }
