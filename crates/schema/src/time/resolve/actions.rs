@@ -8,7 +8,7 @@ use super::{
     compose::{clock, half_length, put_together},
     counted::{decade, nth, week_number, weekend_of},
     length::Length,
-    names::{Action, Class, Portion, Slot, Unit},
+    names::{Action, Portion, Slot, Unit},
     portion::portion_of,
     recurring::recurrence,
     slots::{Slots, named, small},
@@ -21,16 +21,16 @@ use crate::time::value::Point;
 /// Added to the value of a word for a day that lies as many days before as behind today, as the tense says.
 pub(super) const EITHER_WAY: i32 = 1000;
 
-/// Makes what the action makes; `None` when the slots do not go together.
+/// What the action makes, of its class; `None` when the slots do not go together.
 pub(super) fn make(
     action: Action,
     filled: &[Filled],
     table: &Table,
     context: &Context,
     words: &str,
-) -> Option<(Class, Sem)> {
+) -> Option<Sem> {
     let slots = Slots(filled);
-    let date = |when: When| Some((Class::Date, Sem::When(Rc::new(when))));
+    let date = |when: When| Some(Sem::When(Rc::new(when)));
     let known = |readings: Option<Vec<Reading>>| {
         let readings = match readings {
             // Nothing can be told without a message time, or from a date that does not exist.
@@ -39,7 +39,7 @@ pub(super) fn make(
             }
             readings => readings.unwrap_or_default(),
         };
-        Some((Class::Date, Sem::When(Rc::new(When::known(readings)))))
+        Some(Sem::When(Rc::new(When::known(readings))))
     };
     match action {
         Action::Number => {
@@ -53,11 +53,11 @@ pub(super) fn make(
                 [Sem::Number(value, _)] => *value,
                 _ => return None,
             };
-            Some((Class::Number, Sem::Number(value, 0)))
+            Some(Sem::Number(value, 0))
         }
         Action::Ordinal => {
             let value = i32::try_from(slots.number(Slot::N)?).ok()?;
-            (value > 0).then_some((Class::Ordinal, Sem::Value(value)))
+            (value > 0).then_some(Sem::Value(value))
         }
         Action::Length => {
             let lengths: Vec<&Sem> = slots.all(Slot::Length).collect();
@@ -66,9 +66,9 @@ pub(super) fn make(
                 [] => Length::new(slots.number(Slot::N).unwrap_or(1), slots.unit()?)?,
                 _ => return None,
             };
-            Some((Class::Length, Sem::Length(length)))
+            Some(Sem::Length(length))
         }
-        Action::HalfLength => Some((Class::Length, Sem::Length(half_length(&slots)?))),
+        Action::HalfLength => Some(Sem::Length(half_length(&slots)?)),
         Action::Time
         | Action::HalfPast
         | Action::HalfTo
@@ -79,7 +79,7 @@ pub(super) fn make(
                 clock,
                 ..When::default()
             };
-            Some((Class::Time, Sem::When(Rc::new(when))))
+            Some(Sem::When(Rc::new(when)))
         }
         Action::Date => {
             let when = put_together(&slots, context, false)?;
@@ -144,8 +144,7 @@ pub(super) fn make(
             known((!spans.is_empty()).then_some(spans))
         }
         Action::Range | Action::RangeBefore => {
-            let (class, sem) = known(range(&slots, context, action == Action::RangeBefore))?;
-            match sem {
+            match known(range(&slots, context, action == Action::RangeBefore))? {
                 Sem::When(when) if slots.are_days() => {
                     let floats = true;
                     date(When {
@@ -153,7 +152,7 @@ pub(super) fn make(
                         ..When::clone(&when)
                     })
                 }
-                sem => Some((class, sem)),
+                sem => Some(sem),
             }
         }
         Action::Pair => {
@@ -230,8 +229,9 @@ pub(super) fn make(
             *field = small(number);
             date(when)
         }
-        Action::Decade => decade(&slots, context)
-            .map(|readings| (Class::Date, Sem::When(Rc::new(When::known(readings))))),
+        Action::Decade => {
+            decade(&slots, context).map(|readings| Sem::When(Rc::new(When::known(readings))))
+        }
         Action::Century => {
             let number = slots
                 .number(Slot::N)
@@ -248,19 +248,19 @@ pub(super) fn make(
                 ..reading
             };
             let readings = readings.into_iter().flatten().map(unsure).collect();
-            Some((Class::Other, Sem::When(Rc::new(When::known(readings)))))
+            Some(Sem::When(Rc::new(When::known(readings))))
         }
         Action::Now => known(
             context
                 .anchor
                 .and_then(|time| Some(one(Val::point(Point::minute(time).ok()?)))),
         ),
-        Action::Vague => Some((Class::Other, Sem::Vague)),
-        Action::Unresolved => Some((Class::Other, Sem::Unresolved)),
-        Action::Nothing => Some((Class::Other, Sem::Nothing)),
+        Action::Vague => Some(Sem::Vague),
+        Action::Unresolved => Some(Sem::Unresolved),
+        Action::Nothing => Some(Sem::Nothing),
         Action::Every | Action::EveryBetween | Action::EveryOther | Action::EveryNth => {
             let recur = recurrence(action, &slots, table, words)?;
-            Some((Class::Recurrence, Sem::Recur(Rc::new(recur))))
+            Some(Sem::Recur(Rc::new(recur)))
         }
     }
 }

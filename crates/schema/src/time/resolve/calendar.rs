@@ -192,7 +192,14 @@ pub(super) fn plus_workdays(mut date: Date, count: i64) -> Option<Date> {
 
 /// Days from `a` to `b`.
 pub(super) fn days_between(a: Date, b: Date) -> i64 {
-    a.duration_until(b).as_hours() / 24
+    day_number(b) - day_number(a)
+}
+
+/// Days from the first of the calendar.
+fn day_number(date: Date) -> i64 {
+    let years = i64::from(date.year()) - 1;
+    let leap_days = years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400);
+    years * 365 + leap_days + i64::from(date.day_of_year())
 }
 
 /// 1 (Monday) to 7.

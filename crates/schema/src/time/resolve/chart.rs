@@ -9,9 +9,9 @@ use std::{ops::Range, rc::Rc};
 use super::{
     actions,
     length::Length,
-    names::{Class, Slot},
+    names::{Action, Class, Slot},
     recurring::Recur,
-    table::{Makes, Table},
+    table::{Makes, Rule, Table},
     text::{Kind, Tokens},
     weekdays,
     when::{Context, When},
@@ -21,8 +21,10 @@ use super::{
 const NODES: usize = 96;
 /// Nodes of one class that may cover the same tokens.
 const SAME: usize = 3;
-/// Tokens that a node may cover.
+/// Tokens that a rule may reach over.
 const REACH: usize = 40;
+/// Actions that may have made a node: some more than the longest expressions that people say hold, which have 13.
+const ACTIONS: u16 = 16;
 
 /// What a node means.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub(super) struct Node {
     pub(super) sem: Sem,
     /// How flat it was read: elements of its rule.
     pub(super) rank: u8,
+    /// Actions that made it: its own and those of what it holds.
+    pub(super) made: u16,
 }
 
 /// A text that is being read.
@@ -157,6 +161,7 @@ impl<'a> Chart<'a> {
                 end,
                 sem: Sem::Value(bits),
                 rank: 1,
+                made: 0,
             });
         }
         if let Some(step) = self.table.tree.first_word(word) {
@@ -224,6 +229,18 @@ impl<'a> Chart<'a> {
         matches.slots.clear();
     }
 
+    /// Whether the rule puts the same words to a date twice: those are two dates.
+    fn is_said_twice(&self, rule: &Rule, slots: &[SlotAt]) -> bool {
+        let words = |at: usize, index: usize| &self.words[at..self.nodes[at][index].end];
+        match *slots {
+            [(Slot::Date, a, a_index), (Slot::Date, b, b_index)] => {
+                matches!(rule.makes, Makes::Action(Action::Date))
+                    && words(a, a_index) == words(b, b_index)
+            }
+            _ => false,
+        }
+    }
+
     /// Makes the node of a rule that fits.
     fn make(&mut self, start: usize, of: &Match, slots: &[SlotAt], filled: &mut Vec<Filled>) {
         if self.nodes[start].len() >= NODES {
@@ -231,12 +248,41 @@ impl<'a> Chart<'a> {
         }
         let rule = &self.table.rules[of.rule as usize];
         let (end, rank) = (of.end, rule.rank);
-        let (class, sem) = match rule.makes {
-            Makes::Word(Class::Number, value) => (Class::Number, Sem::Number(value.into(), 0)),
-            Makes::Word(class, value) => (class, Sem::Value(value)),
+        let class = match rule.makes {
+            Makes::Word(class, _) => class,
+            Makes::Action(action) => action.class(),
+        };
+        let held = slots
+            .iter()
+            .map(|&(_, at, index)| self.nodes[at][index].made);
+        let made = held.sum::<u16>() + u16::from(matches!(rule.makes, Makes::Action(_)));
+        if made > ACTIONS || self.is_said_twice(rule, slots) {
+            return;
+        }
+        // Without a message time most dates have none.
+        let known = self.context.anchor.is_some();
+        let lost = |node: &Node| known && node.sem.is_lost();
+        let (mut all, mut count, mut best, mut has_any) = (0, 0, 0, false);
+        for node in self.nodes[start].iter().filter(|node| node.end == end) {
+            all += usize::from(node.class != Class::Number);
+            if node.class != class {
+                continue;
+            }
+            has_any = true;
+            if !lost(node) {
+                count += 1;
+                best = best.max(node.rank);
+            }
+        }
+        // One that is read more flatly than all others is kept in any case.
+        if count >= SAME && (rank <= best || count >= 2 * SAME) {
+            return;
+        }
+        let sem = match rule.makes {
+            Makes::Word(Class::Number, value) => Sem::Number(value.into(), 0),
+            Makes::Word(_, value) => Sem::Value(value),
             Makes::Action(action) => {
-                let same = |node: &&Node| node.end == end && node.class != Class::Number;
-                if self.nodes[start].iter().filter(same).count() > 4 * SAME {
+                if all > 4 * SAME {
                     return;
                 }
                 filled.clear();
@@ -261,25 +307,8 @@ impl<'a> Chart<'a> {
                 }
             }
         };
-        let same = self.nodes[start]
-            .iter()
-            .filter(|node| node.end == end && node.class == class);
-        // Without a message time most dates have none.
-        let known = self.context.anchor.is_some();
-        let is_lost = known && sem.is_lost();
-        let (count, best) = same.fold((0, 0), |(count, best), node| {
-            if is_lost || !(known && node.sem.is_lost()) {
-                (count + 1, best.max(node.rank))
-            } else {
-                (count, best)
-            }
-        });
         // A date that does not exist is none of those that are meant, if there are any.
-        if is_lost && count > 0 {
-            return;
-        }
-        // One that is read more flatly than all others is kept in any case.
-        if count >= SAME && (rank <= best || count >= 2 * SAME) {
+        if known && sem.is_lost() && has_any {
             return;
         }
         self.nodes[start].push(Node {
@@ -287,6 +316,7 @@ impl<'a> Chart<'a> {
             end,
             sem,
             rank,
+            made,
         });
     }
 
@@ -403,6 +433,7 @@ impl<'a> Chart<'a> {
                 end,
                 sem: Sem::Value(value),
                 rank: 2,
+                made: 0,
             });
         }
     }
@@ -435,6 +466,7 @@ impl<'a> Chart<'a> {
             end,
             sem: Sem::Number(value, digits),
             rank: 1,
+            made: 0,
         });
     }
 }

@@ -28,6 +28,11 @@ impl Clock {
         merged().ok()
     }
 
+    /// Whether it tells a time and not a part of the day alone.
+    pub(super) fn has_times(&self) -> bool {
+        self.hour.is_some() || matches!(self.part, Some(Part::Noon | Part::Midnight))
+    }
+
     /// Hours and minutes that it may mean, the likelier first.
     pub(super) fn times(&self) -> Vec<(i8, i8)> {
         let minute = self.minute.unwrap_or(0);

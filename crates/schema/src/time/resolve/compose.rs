@@ -207,7 +207,7 @@ pub(super) fn put_together(slots: &Slots<'_>, context: &Context, weeks: bool) ->
     }
     let out = when.merge(&own)?;
     // Parts that do not go together ("May of last week") make no date.
-    if context.anchor.is_some() && !out.is_clock() && out.readings(context).is_empty() {
+    if context.anchor.is_some() && !out.is_clock() && !out.has_readings(context) {
         return out.is_nowhere(context).then(When::lost);
     }
     Some(out)

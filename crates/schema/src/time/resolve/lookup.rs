@@ -61,9 +61,8 @@ impl When {
             return Val::months(year, half * 6 - 5, 6).map_or(Vec::new(), keep);
         }
         if let Some(day) = self.day {
-            let found = days_of(&val).find(|date| {
-                date.day() == day && self.weekday.is_none_or(|of| calendar::weekday(*date) == of)
-            });
+            let found = days_of_month(&val, day)
+                .find(|date| self.weekday.is_none_or(|of| calendar::weekday(*date) == of));
             return found.map_or(Vec::new(), |date| keep(Val::day(date)));
         }
         if let Some(weekday) = self.weekday {
@@ -120,12 +119,13 @@ impl When {
                 // Of two dates without tense the nearer one is likelier; of weekdays the coming one.
                 if self.weekday.is_none() || self.day.is_some() {
                     both.sort_by_key(|reading| {
-                        let first = calendar::days_between(today, reading.val.first());
-                        let last = calendar::days_between(today, reading.val.last());
-                        if first <= 0 && last >= 0 {
-                            0
+                        let (first, last) = (reading.val.first(), reading.val.last());
+                        if first > today {
+                            calendar::days_between(today, first)
+                        } else if last < today {
+                            calendar::days_between(last, today)
                         } else {
-                            first.abs().min(last.abs())
+                            0
                         }
                     });
                 }
@@ -197,9 +197,11 @@ impl When {
     /// The latest that has begun before today, and the first that has not ended yet.
     pub(super) fn around(&self, today: Date, context: &Context) -> (Option<Val>, Option<Val>) {
         let year = today.year();
-        let from_list = |vals: &mut dyn Iterator<Item = Val>| {
+        if let Some(holiday) = self.holiday {
+            // Some come twice in a year, and some begin in the year before theirs.
             let (mut past, mut future): (Option<Val>, Option<Val>) = (None, None);
-            for val in vals {
+            let days = (year - 2..=year + 2).flat_map(|year| holidays::days(holiday, year));
+            for val in days.filter_map(|of| self.on_weekday(of)) {
                 let first = val.first();
                 if first < today && past.is_none_or(|of| of.first() <= first) {
                     past = Some(val);
@@ -208,52 +210,41 @@ impl When {
                     future = Some(val);
                 }
             }
-            (past, future)
-        };
-        if let Some(holiday) = self.holiday {
-            let years = year - 2..=year + 2;
-            let days = years.flat_map(|year| holidays::days(holiday, year));
-            return from_list(&mut days.filter_map(|of| self.on_weekday(of)));
+            return (past, future);
         }
         if let Some(season) = self.season {
-            let years = year - 2..=year + 2;
-            return from_list(
-                &mut years.filter_map(|year| calendar::season(year, season, context.south)),
-            );
+            return nearest(today, 2, |years| {
+                calendar::season(year + years, season, context.south)
+            });
         }
         if let Some(quarter) = self.quarter {
-            return from_list(
-                &mut (year - 2..=year + 2).filter_map(|year| Val::months(year, quarter * 3 - 2, 3)),
-            );
+            return nearest(today, 2, |years| {
+                Val::months(year + years, quarter * 3 - 2, 3)
+            });
         }
         if let Some(half) = self.half {
-            return from_list(
-                &mut (year - 2..=year + 2).filter_map(|year| Val::months(year, half * 6 - 5, 6)),
-            );
+            return nearest(today, 2, |years| Val::months(year + years, half * 6 - 5, 6));
         }
         match (self.month, self.day) {
             (Some(month), Some(day)) => {
                 // Eight years may lie between two leap days.
                 let reach = if (month, day) == (2, 29) { 8 } else { 1 };
-                let years = year - reach..=year + reach;
-                let days = years.filter_map(|year| Date::new(year, month, day).ok());
-                from_list(&mut days.map(Val::day))
+                nearest(today, reach, |years| {
+                    Date::new(year + years, month, day).ok().map(Val::day)
+                })
             }
-            (Some(month), None) => {
-                let months = (year - 2..=year + 2).filter_map(|year| Val::month(year, month));
-                from_list(&mut months.filter_map(|of| self.on_weekday(of)))
-            }
+            (Some(month), None) => nearest(today, 2, |years| {
+                self.on_weekday(Val::month(year + years, month)?)
+            }),
             (None, Some(day)) => {
                 let reach = if self.weekday.is_some() { 48 } else { 3 };
                 let this = Point::month(year, today.month()).ok();
-                let months = (-reach..=reach).filter_map(|step| this?.shift(step));
-                let days = months.filter_map(|month| {
-                    let first = month.days().0;
+                nearest(today, reach, |months| {
+                    let first = this?.shift(months.into())?.days().0;
                     let date = Date::new(first.year(), first.month(), day).ok()?;
                     let fits = self.weekday.is_none_or(|of| calendar::weekday(date) == of);
                     fits.then_some(Val::day(date))
-                });
-                from_list(&mut days.into_iter())
+                })
             }
             (None, None) => {
                 let Some(weekday) = self.weekday else {
@@ -341,10 +332,38 @@ impl When {
     }
 }
 
+/// Of what comes every year (or month) the latest that has begun before today, and the first that has not ended yet.
+/// `at` tells the one that begins so many years from this one, of at most `reach`; none is longer than a year.
+fn nearest(today: Date, reach: i16, at: impl Fn(i16) -> Option<Val>) -> (Option<Val>, Option<Val>) {
+    let mut back = (-reach..=0).rev().filter_map(&at);
+    let mut on = (-1..=reach).filter_map(&at);
+    (
+        back.find(|val| val.first() < today),
+        on.find(|val| val.last() >= today),
+    )
+}
+
 /// The days of a value, at most 400.
 fn days_of(val: &Val) -> impl Iterator<Item = Date> {
     let last = val.last();
     std::iter::successors(Some(val.first()), |date| calendar::plus_days(*date, 1))
         .take_while(move |date| *date <= last)
         .take(400)
+}
+
+/// The days with this number in their month among the days of a value.
+fn days_of_month(val: &Val, day: i8) -> impl Iterator<Item = Date> {
+    let (first, last) = (val.first(), val.last());
+    let months = i32::from(first.year()) * 12 + i32::from(first.month()) - 1;
+    (months..months + 14)
+        .map_while(move |months| {
+            let year = i16::try_from(months / 12).ok()?;
+            let month = i8::try_from(months % 12 + 1).ok()?;
+            (year < last.year() || (year == last.year() && month <= last.month()))
+                .then_some((year, month))
+        })
+        .filter_map(move |(year, month)| Date::new(year, month, day).ok())
+        .filter(move |date| {
+            (first..=last).contains(date) && calendar::days_between(first, *date) < 400
+        })
 }

@@ -171,6 +171,9 @@ fn tokenised<'a>(tokens: &'a Tokens<'_>, table: &Table) -> (Tokens<'a>, Vec<u32>
         let unknown = number == 0 && token.kind == Kind::Word;
         let Some(cut) = unknown.then(|| cut(word, table)).flatten() else {
             words.push(number);
+            if let Cow::Owned(out) = &mut out {
+                out.push(token.clone());
+            }
             continue;
         };
         // Folding may change the length of a word; the cut then stands for the whole of it in the original.
@@ -184,10 +187,12 @@ fn tokenised<'a>(tokens: &'a Tokens<'_>, table: &Table) -> (Tokens<'a>, Vec<u32>
             tail.range.start = head.range.end;
         }
         tail.blank = false;
-        let at = words.len();
         words.push(table.word_number(&tokens.folded[head.folded.clone()]));
         words.push(table.word_number(&tokens.folded[tail.folded.clone()]));
-        out.to_mut().splice(at..=at, [head, tail]);
+        if let Cow::Borrowed(all) = out {
+            out = Cow::Owned(all[..place].to_vec());
+        }
+        out.to_mut().extend([head, tail]);
     }
     let tokens = Tokens {
         folded: Cow::Borrowed(&tokens.folded),
@@ -411,19 +416,23 @@ fn best<'a>(
             && !quantity::is_house(tokens, table, at..node.end)
             && !quantity::has_measure(chart, tokens, table, at..node.end)
     };
+    let weight = |node: &Node| {
+        (
+            node.end,
+            !node.sem.is_lost(),
+            node.class == Class::Other,
+            node.class == Class::Recurrence,
+            node.rank,
+        )
+    };
     // Of equals the first: what stands first in the table.
     nodes
         .iter()
         .rev()
-        .filter(|node| node.end <= within.end && alone(node))
-        .max_by_key(|node| {
-            (
-                node.end,
-                !node.sem.is_lost(),
-                node.class == Class::Other,
-                node.class == Class::Recurrence,
-                node.rank,
-            )
+        .filter(|node| node.end <= within.end)
+        .fold(None, |best: Option<&Node>, node| {
+            let is_better = best.is_none_or(|best| weight(node) >= weight(best)) && alone(node);
+            if is_better { Some(node) } else { best }
         })
 }
 

@@ -195,6 +195,25 @@ impl Slot {
     }
 }
 
+impl Action {
+    /// The kind of node that it makes.
+    pub(super) fn class(self) -> Class {
+        match self {
+            Self::Number => Class::Number,
+            Self::Ordinal => Class::Ordinal,
+            Self::Length | Self::HalfLength => Class::Length,
+            Self::Time | Self::HalfPast | Self::HalfTo | Self::MinutesPast | Self::MinutesTo => {
+                Class::Time
+            }
+            Self::Lasted | Self::Vague | Self::Unresolved | Self::Nothing => Class::Other,
+            Self::Every | Self::EveryBetween | Self::EveryOther | Self::EveryNth => {
+                Class::Recurrence
+            }
+            _ => Class::Date,
+        }
+    }
+}
+
 names! {
     /// What a rule does with the slots of its pattern.
     Action {

@@ -146,8 +146,8 @@ impl When {
     }
 
     /// Both together; `None` when they contradict each other.
-    pub(super) fn merge(&self, other: &Self) -> Option<Self> {
-        let (base, more) = match (&self.base, &other.base) {
+    pub(super) fn merge(self, other: &Self) -> Option<Self> {
+        let base = match (self.base, &other.base) {
             (Some(a), Some(b)) => {
                 // Two worked-out dates go together when one lies in the other: "tomorrow, next week".
                 let inside: Vec<Reading> = a
@@ -162,12 +162,11 @@ impl When {
                 if inside.is_empty() {
                     return None;
                 }
-                (Some(inside), None)
+                Some(inside)
             }
-            (Some(_), None) => (self.base.clone(), other.base.clone()),
-            (None, _) => (other.base.clone(), None),
+            (Some(base), None) => Some(base),
+            (None, base) => base.clone(),
         };
-        debug_assert!(more.is_none());
         let merged = || -> Result<Self, ()> {
             Ok(Self {
                 base,
@@ -188,10 +187,28 @@ impl When {
         merged().ok()
     }
 
+    /// Whether there is such a date, where the message time is known.
+    pub(super) fn has_readings(&self, context: &Context) -> bool {
+        // Those need not be looked up that are around every day of the calendar.
+        let is_open = self.base.is_none()
+            && self.year.is_none()
+            && self.relative.is_none()
+            && self.holiday.is_none()
+            && self.season.is_none()
+            && self.quarter.or(self.half).is_none();
+        let is_around = match (self.month, self.day, self.weekday) {
+            (None, None, Some(_)) | (_, Some(1..=28), None) => true,
+            (Some(_), None, None) => !self.clock.has_times(),
+            _ => false,
+        };
+        (is_open && is_around) || !self.readings(context).is_empty()
+    }
+
     /// What it may mean, the likeliest first. Empty when that needs a message time that is not known, or when there
     /// is no such date.
     pub(super) fn readings(&self, context: &Context) -> Vec<Reading> {
         let mut out = match &self.base {
+            Some(base) if self.year.is_none() && !self.has_day_parts() => base.clone(),
             Some(base) => base
                 .iter()
                 .flat_map(|reading| self.inside(reading, context))

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 use jiff::{
-    Span, ToSpan,
+    Span,
     civil::{Date, DateTime, Time},
 };
 
@@ -97,9 +97,8 @@ impl Point {
     pub fn span(&self) -> (DateTime, DateTime) {
         let (first, last) = match *self {
             Self::Minute(time) => {
-                let first = whole_minute(time);
-                let rest = 59.seconds().microseconds(999_999);
-                (first, first.saturating_add(rest))
+                let last = time.date().at(time.hour(), time.minute(), 59, 999_999_000);
+                (whole_minute(time), last)
             }
             Self::Year(_) | Self::Month { .. } | Self::Day(_) => {
                 let (first, last) = self.days();
@@ -113,8 +112,12 @@ impl Point {
     }
 
     /// First and last day, as [`Self::span`] has them.
+    #[inline]
     pub(in crate::time) fn days(&self) -> (Date, Date) {
-        let within = |date: Date| date.clamp(FIRST.date(), LAST.date());
+        let within = |date: Date| match date.year() {
+            1..=9999 => date,
+            _ => date.clamp(FIRST.date(), LAST.date()),
+        };
         match *self {
             Self::Day(date) => (within(date), within(date)),
             Self::Minute(time) => (within(time.date()), within(time.date())),
