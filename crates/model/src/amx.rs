@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use self::block::{Block, Right};
 use self::pack::{pack, pack_transposed};
 use crate::host::SharedOut;
-use crate::int8::Panels;
+use crate::int8::{Line, Panels};
 use crate::lanes::{Pair, Product};
 use crate::panels::panels;
 use crate::product::Operand;
@@ -30,9 +30,7 @@ pub(crate) const SIDE: usize = 16;
 const DEPTH: usize = 32;
 
 /// Sixteen pairs of values.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub(crate) struct Line(#[expect(dead_code, reason = "read by the instructions")] [bf16; 32]);
+type Pairs = Line<[bf16; 32]>;
 
 /// Whether this CPU has the instructions and the system lets this process use them.
 pub(crate) fn is_available() -> bool {
@@ -69,21 +67,18 @@ fn is_permitted() -> bool {
     false
 }
 
-/// How many values of a row a tile holds, if [`matmul`] can multiply matrices of this shape.
+/// How many values of a row a tile holds, if AMX is available and matrices of this shape consist of whole tiles.
 fn depth((m, n, k): (usize, usize, usize)) -> Option<usize> {
-    let whole = m.is_multiple_of(SIDE) && n.is_multiple_of(SIDE) && m * n > 0;
-    let depth = if k.is_multiple_of(DEPTH) {
-        DEPTH
-    } else {
-        DEPTH / 2
-    };
-    (whole && k > 0 && k.is_multiple_of(depth)).then_some(depth)
+    let whole = m.is_multiple_of(SIDE) && n.is_multiple_of(SIDE) && m * n * k > 0;
+    let depths = [DEPTH, DEPTH / 2];
+    let depth = depths.into_iter().find(|&depth| k.is_multiple_of(depth));
+    depth.filter(|_| whole && is_available())
 }
 
 /// `c = a b` or `c += a b` if `a` lies row by row and the shape consists of whole tiles; tells whether it was done.
 ///
 /// # Safety
-/// As for [`crate::product::Panel::matmul`]; the CPU has the instructions.
+/// As for [`crate::product::Panel::matmul`].
 pub(crate) unsafe fn matmul(
     shape: (usize, usize, usize),
     a: Operand<bf16>,
@@ -109,35 +104,26 @@ pub(crate) unsafe fn matmul(
     true
 }
 
-/// `x W^T` into `out` or added to it for weights in the order of products in integers: `x` is `[m, cols]`, `out`
-/// `[m, rows]`, `m` and `rows` multiples of [`SIDE`].
-pub(crate) fn product(w: &Panels, x: &[bf16], out: &SharedOut<'_>, accumulate: bool) {
+/// `x W^T` into `out` or added to it for weights in the order of products in integers, if `x` (`[m, cols]`) and `out`
+/// (`[m, rows]`) consist of whole tiles; tells whether it was done.
+pub(crate) fn product(w: &Panels, x: &[bf16], out: &SharedOut<'_>, accumulate: bool) -> bool {
     let (rows, cols) = (w.rows(), w.cols());
     let m = x.len() / cols;
+    let Some(depth) = depth((m, rows, cols)) else {
+        return false;
+    };
     out.at(m * rows - 1);
     panels(rows).for_each(|panel| {
-        let shape = (m, panel.len(), cols);
-        let Some(depth) = depth(shape) else {
-            panic!("no whole tiles: [{m}, {cols}] x [{rows}, {cols}]");
-        };
         with_tiles(panel.len() * cols, |tiles| {
             w.write_tiles(panel.clone(), tiles);
+            let (shape, b) = ((m, panel.len(), cols), packed(tiles, cols, depth));
             let (a, c) = (Operand::new(x, cols), out.at(panel.start));
             // SAFETY: the operands are as large as given, `out` was seen to be; no other task writes these columns, which
             // are set with `accumulate`.
-            unsafe {
-                multiply(
-                    shape,
-                    depth,
-                    a,
-                    packed(tiles, cols, depth),
-                    c,
-                    rows,
-                    accumulate,
-                )
-            };
+            unsafe { multiply(shape, depth, a, b, c, rows, accumulate) };
         });
     });
+    true
 }
 
 /// [`Product::run`] if its shape consists of whole tiles, in whose order its right side is; tells whether it was done.
@@ -152,7 +138,6 @@ pub(crate) fn pairs(product: &Product<'_, Pair>, a: &[Pair], c: &mut [f32]) -> b
     let Some(depth) = depth(shape) else {
         return false;
     };
-    assert!(a.len() == shape.0 * pairs && b.len() >= pairs * width && c.len() == shape.0 * width);
     let a = Operand {
         start: a.as_ptr().cast(),
         stride: 2 * pairs,
@@ -164,14 +149,14 @@ pub(crate) fn pairs(product: &Product<'_, Pair>, a: &[Pair], c: &mut [f32]) -> b
         column: 64,
         step: 2 * depth * width,
     };
-    // SAFETY: the operands are as large as the shape says.
+    // SAFETY: `Product::run` saw that the operands are as large as the shape says.
     unsafe { multiply(shape, depth, a, b, c.as_mut_ptr(), width, accumulate) };
     true
 }
 
 /// Calls `f` with room of the thread's own for `len` values.
-fn with_tiles<R>(len: usize, f: impl FnOnce(&mut [Line]) -> R) -> R {
-    thread_local!(static TILES: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) });
+fn with_tiles<R>(len: usize, f: impl FnOnce(&mut [Pairs]) -> R) -> R {
+    thread_local!(static TILES: RefCell<Vec<Pairs>> = const { RefCell::new(Vec::new()) });
     let lines = len / 32;
     TILES.with_borrow_mut(|tiles| {
         if tiles.len() < lines {
@@ -182,7 +167,7 @@ fn with_tiles<R>(len: usize, f: impl FnOnce(&mut [Line]) -> R) -> R {
 }
 
 /// Tiles that stand one after another.
-fn packed(tiles: &[Line], k: usize, depth: usize) -> Right {
+fn packed(tiles: &[Pairs], k: usize, depth: usize) -> Right {
     Right {
         start: tiles.as_ptr().cast(),
         line: 64,
@@ -191,15 +176,17 @@ fn packed(tiles: &[Line], k: usize, depth: usize) -> Right {
     }
 }
 
-/// What the tile registers hold: sums in 0 to 3, rows of the left side in 4 and 5, of the right one in 6 and 7.
+/// What the tile registers hold: sums in 0 to 3, rows of the left side in 4 and 5, of the right one in 6 and 7. Their
+/// rows and the bytes of a row, as `ldtilecfg` reads them.
 #[repr(align(64))]
-struct Setting(#[expect(dead_code, reason = "read by the instructions")] [u8; 64]);
+struct Setting([u8; 64]);
 
 impl Setting {
-    fn new(depth: usize) -> Self {
+    const fn new(depth: usize) -> Self {
         let mut setting = [0; 64];
         setting[0] = 1;
-        for tile in 0..8 {
+        let mut tile = 0;
+        while tile < 8 {
             let (rows, bytes) = match tile {
                 0..4 => (SIDE, 64),
                 4..6 => (SIDE, 2 * depth),
@@ -207,10 +194,14 @@ impl Setting {
             };
             setting[16 + 2 * tile] = bytes as u8;
             setting[48 + tile] = rows as u8;
+            tile += 1;
         }
         Self(setting)
     }
 }
+
+static WHOLE: Setting = Setting::new(DEPTH);
+static HALF: Setting = Setting::new(DEPTH / 2);
 
 /// `c = a b` or `c += a b`: `a` is `[m, k]`, `b` in tiles.
 ///
@@ -225,9 +216,17 @@ unsafe fn multiply(
     ldc: usize,
     accumulate: bool,
 ) {
-    let setting = Setting::new(depth);
-    // SAFETY: the setting is one that the CPU takes, and whoever uses the registers sets them.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const setting, options(readonly, nostack)) };
+    let setting = if depth == DEPTH { &WHOLE } else { &HALF };
+    // SAFETY: the setting is one that the CPU takes. Nothing but the instructions between here and `tilerelease` uses the
+    // registers, so that they keep their values from one to the next.
+    unsafe {
+        asm!(
+            "ldtilecfg [{}]", in(reg) setting.0.as_ptr(),
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
     for row in (0..m).step_by(2 * SIDE) {
         for column in (0..n).step_by(2 * SIDE) {
             let block = Block {
@@ -247,21 +246,25 @@ unsafe fn multiply(
             unsafe {
                 match (m - row > SIDE, n - column > SIDE) {
                     (true, true) => block.four(),
-                    (below, beside) => {
-                        block.one(0, 0);
-                        if below {
-                            block.one(1, 0);
-                        }
-                        if beside {
-                            block.one(0, 1);
-                        }
+                    (false, true) => block.two(),
+                    (true, false) => {
+                        block.one(0);
+                        block.one(1);
                     }
+                    (false, false) => block.one(0),
                 }
             }
         }
     }
     // SAFETY: nothing is left in the registers that anyone wants.
-    unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    unsafe {
+        asm!(
+            "tilerelease",
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
 }
 
 #[cfg(test)]

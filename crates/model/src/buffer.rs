@@ -94,11 +94,11 @@ impl<T: Pooled> Buffer<T> {
         let mut pool = T::pool()
             .lock()
             .unwrap_or_else(|broken| broken.into_inner());
-        let room = len + LINE / size_of::<T>();
-        let values = pool.take(room).unwrap_or_else(|| {
+        let slack = LINE / size_of::<T>();
+        let values = pool.take(len + slack).unwrap_or_else(|| {
             // Classes an eighth apart: the steps of a run differ a little in their tokens.
-            let step = (room / 8).max(1).next_power_of_two();
-            let class = room.next_multiple_of(step);
+            let step = (len / 8).max(1).next_power_of_two();
+            let class = len.next_multiple_of(step) + slack;
             pool.count(class);
             vec![T::default(); class]
         });

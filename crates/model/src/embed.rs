@@ -36,6 +36,9 @@ const BERT_TOKENS: usize = 256;
 /// The same for a decoder, whose batches take all cores: enough for its larger matrices to be worth expanding.
 const QWEN_TOKENS: usize = 512;
 
+/// A text of more than so many batches' tokens is computed by all threads together.
+const LONG_BATCHES: usize = 4;
+
 /// What a text is for; some models were trained to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -160,7 +163,7 @@ impl Embedder {
         &self.prompts
     }
 
-    /// Tokens computed at once, at least one text; memory grows with them.
+    /// Tokens that a thread computes at once, at least one text; memory grows with them and with the threads.
     pub fn set_batch_tokens(&mut self, tokens: usize) {
         self.batch_tokens = tokens;
     }
@@ -199,10 +202,19 @@ impl Embedder {
         }
         let vectors = |&batch: &&[usize]| self.vectors(batch.iter().map(|&i| &encoded[i].ids[..]));
         let vectors = match &self.network {
-            // A batch a thread, so that its activations stay in the caches of one core.
-            Network::Bert(bert) if bert.device().is_cpu() => {
-                batches.par_iter().map(vectors).collect::<Result<Vec<_>>>()
-            }
+            // Inside the pool: from outside, each small step would have to be handed over to it.
+            Network::Bert(bert) if bert.device().is_cpu() => rayon::scope(|_| {
+                // A batch a thread, so that its activations stay in the caches of one core; but long texts, which take
+                // much memory, one after another.
+                let is_long = |batch: &&[usize]| {
+                    let most = LONG_BATCHES * self.batch_tokens;
+                    batch.iter().any(|&i| embeddings[i].tokens > most)
+                };
+                let (long, short) = batches.split_at(batches.partition_point(is_long));
+                let long = long.iter().map(vectors).collect::<Result<Vec<_>>>()?;
+                let short = short.par_iter().map(vectors).collect::<Result<Vec<_>>>()?;
+                Ok::<_, Error>([long, short].concat())
+            }),
             // On this thread: each thread has its own queue of work on a device.
             _ => batches.iter().map(vectors).collect(),
         }?;

@@ -1,6 +1,7 @@
 //! Products of packed weights in 8-bit integers: activations are rounded to 8 bits a group of columns at a time, as
 //! GGML's Q8_0 does, and multiplied by AVX512-VNNI or AVX2. The weights lie in the order of the multiplication, so that
-//! one row reads them as fast as the memory gives them and many rows share what is read.
+//! one row reads them as fast as the memory gives them and many rows share what is read. Prompts are multiplied by
+//! `crate::amx` instead, in bf16, where the CPU has AMX.
 //!
 //! With `q` the integers and `s` the scales of activation `m` and output `n` in group `g` of 16 or 32 columns:
 //! `y[m, n] = sum_g s[m, g] s[n, g] sum_k q[m, k] q[n, k] - offset[n, g] s[m, g] sum_k q[m, k]`.
@@ -281,10 +282,10 @@ fn in_lines(values: &[f32], groups: usize) -> Vec<Line<[f32; 16]>> {
     lines
 }
 
-/// Sixteen f32 or 64 bytes, which a vector register loads at once.
+/// 64 bytes, which a vector register loads at once.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub(crate) T);
 
 /// What some outputs of a matrix are multiplied with.
 struct Job<'a, const N: usize> {

@@ -1,4 +1,4 @@
-//! What attention multiplies: 32-bit lanes of one f32 or of two bf16, which AVX512-BF16 multiplies and adds at once.
+//! What attention multiplies: 32-bit lanes of one f32 or of two bf16, which AVX512-BF16 and AMX multiply and add at once.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -41,7 +41,7 @@ pub(crate) trait Lane: Copy + Default + Send + Sync + 'static {
     /// themselves.
     fn pack<'a>(values: &'a [f32], room: &'a mut Vec<Self>) -> &'a [Self];
 
-    /// As many rows or some more, which products take no longer for.
+    /// As many rows, or some more so that [`Self::in_tiles`] takes them.
     fn padded(rows: usize) -> usize {
         rows
     }
@@ -331,7 +331,7 @@ impl Lane for Pair {
 
     #[cfg(all(feature = "onednn", target_arch = "x86_64"))]
     fn in_tiles(product: &Product<'_, Self>, a: &[Self], c: &mut [f32]) -> bool {
-        amx::is_available() && amx::pairs(product, a, c)
+        amx::pairs(product, a, c)
     }
 
     fn has_wide() -> bool {

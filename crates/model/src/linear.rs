@@ -22,7 +22,7 @@ pub struct Linear {
 /// Which kernels a product runs on the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Many rows at once, for prompts and training: the fastest GEMM, in the model's compute type.
+    /// Many rows at once, for prompts and training: the fastest GEMM for the model's compute type.
     Prefill,
     /// Each row by itself with the weights as they are stored, in f32 or, where they are stored for it, in integers: a
     /// token's result has the same bits whatever is decoded beside it. For generated tokens; cuts gradients.

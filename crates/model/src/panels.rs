@@ -29,7 +29,8 @@ pub(crate) fn panels(outputs: usize) -> impl IndexedParallelIterator<Item = Rang
 }
 
 /// Activation rows are padded to few distinct numbers, for each of which oneDNN prepares its kernels once. For fewer than
-/// 16 it takes kernels that sum in another order: a row's result would then depend on how many rows there are.
+/// 16 it takes kernels that sum in another order: a row's result would then depend on how many rows there are. AMX takes
+/// multiples of 16 alone.
 pub(crate) fn padded(n: usize) -> usize {
     match n {
         0..=256 => n.next_multiple_of(16),
@@ -254,7 +255,8 @@ fn thin<T: Panel>((m, n, k): (usize, usize, usize), a: Operand<T>, b: Operand<T>
             .into_par_iter()
             .map(move |i| i * PART..len.min((i + 1) * PART))
     };
-    if m >= n {
+    // Columns that are no whole tiles stay together: how they are multiplied must not depend on the rows.
+    if m >= n || !n.is_multiple_of(16) {
         parts(m).for_each(|rows| {
             let (a, b) = (a.from(rows.start, false), b.from(0, true));
             // SAFETY: rows `rows` of `a` and `c` exist, and `c`'s are this task's alone.
@@ -449,7 +451,7 @@ mod tests {
     #[test]
     fn adapters_agree_with_f64() {
         for rank in [1, 5, 16] {
-            for n in [1, 20] {
+            for n in [1, 20, 48] {
                 check_adapter::<f32>(rank, n, 1e-4);
                 #[cfg(feature = "onednn")]
                 if has_bf16() {
@@ -482,7 +484,7 @@ mod tests {
     fn products_agree_with_f64() {
         for (rows, cols) in [(70, 96), (352, 896), (9000, 64)] {
             let w = packed(rows, cols);
-            for n in [1, 5, 33] {
+            for n in [1, 5, 33, 48] {
                 let (x, dy) = (values(n * cols, 7), values(n * rows, 9));
                 let (y, dx) = exact(&w, &x, &dy);
                 assert!(deviation(&forward::<f32>(&w, &x), &y) < 1e-4);

@@ -1,4 +1,4 @@
-//! One matrix product on the calling thread: by oneDNN in builds that have it, else by the `gemm` crate.
+//! One matrix product on the calling thread: by AMX or oneDNN in builds that have it, else by the `gemm` crate.
 
 use std::cell::RefCell;
 
@@ -136,10 +136,10 @@ impl Panel for bf16 {
         ldc: usize,
         accumulate: bool,
     ) {
-        // SAFETY: the caller vouches for the operands, and the CPU has the instructions.
+        // SAFETY: the caller vouches for the operands.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if amx::is_available() && amx::matmul(shape, a, b, c, ldc, accumulate) {
+            if amx::matmul(shape, a, b, c, ldc, accumulate) {
                 return;
             }
             onednn::matmul(true, shape, a, b, c, ldc, accumulate)

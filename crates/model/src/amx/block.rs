@@ -99,13 +99,67 @@ impl Block {
         }
     }
 
-    /// The tile in this row and column of tiles.
+    /// The upper two tiles.
+    ///
+    /// # Safety
+    /// The registers are set for the depth; the tiles exist.
+    #[inline(always)]
+    pub(super) unsafe fn two(&self) {
+        let row = 4 * self.ldc;
+        // SAFETY: as in `four`.
+        unsafe {
+            match self.accumulate {
+                true => asm!(
+                    "tileloadd tmm0, [{c} + {row}*1]",
+                    "tileloadd tmm1, [{c} + {row}*1 + 64]",
+                    c = in(reg) self.c, row = in(reg) row,
+                    out("tmm0") _, out("tmm1") _,
+                    options(readonly, nostack, preserves_flags)
+                ),
+                false => asm!(
+                    "tilezero tmm0",
+                    "tilezero tmm1",
+                    out("tmm0") _, out("tmm1") _,
+                    options(nomem, nostack, preserves_flags)
+                ),
+            }
+            asm!(
+                "2:",
+                "tileloadd tmm4, [{a} + {stride}*1]",
+                "tileloadd tmm6, [{b} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{e} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "add {a}, {width}",
+                "add {b}, {tile}",
+                "add {e}, {tile}",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{c} + {row}*1], tmm0",
+                "tilestored [{c} + {row}*1 + 64], tmm1",
+                a = inout(reg) self.a => _,
+                b = inout(reg) self.b.start => _,
+                e = inout(reg) self.b.start.wrapping_add(self.b.column) => _,
+                c = in(reg) self.c,
+                stride = in(reg) 2 * self.stride,
+                line = in(reg) self.b.line,
+                width = in(reg) 2 * self.depth,
+                tile = in(reg) self.b.step,
+                row = in(reg) row,
+                steps = inout(reg) self.steps => _,
+                out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
+                options(nostack)
+            );
+        }
+    }
+
+    /// A tile of the left column, in the upper or the lower row of tiles.
     ///
     /// # Safety
     /// The registers are set for the depth; the tile exists.
     #[inline(always)]
-    pub(super) unsafe fn one(&self, row: usize, column: usize) {
-        let c = self.c.wrapping_add(SIDE * (row * self.ldc + column));
+    pub(super) unsafe fn one(&self, row: usize) {
+        let c = self.c.wrapping_add(SIDE * row * self.ldc);
         // SAFETY: as in `four`.
         unsafe {
             match self.accumulate {
@@ -132,7 +186,7 @@ impl Block {
                 "jnz 2b",
                 "tilestored [{c} + {row}*1], tmm0",
                 a = inout(reg) self.a.wrapping_add(row * SIDE * self.stride) => _,
-                b = inout(reg) self.b.start.wrapping_add(column * self.b.column) => _,
+                b = inout(reg) self.b.start => _,
                 c = in(reg) c,
                 stride = in(reg) 2 * self.stride,
                 line = in(reg) self.b.line,

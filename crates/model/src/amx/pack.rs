@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use half::bf16;
 
-use super::{DEPTH, Line, SIDE};
+use super::{DEPTH, Pairs, SIDE};
 use crate::product::Operand;
 
 /// Tiles of `b` (`[k, n]`).
@@ -12,7 +12,7 @@ use crate::product::Operand;
 /// # Safety
 /// The CPU has the instructions; `b` is as large as given, `tiles` has as much room.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) unsafe fn pack(b: Operand<bf16>, (n, k): (usize, usize), tiles: &mut [Line]) {
+pub(super) unsafe fn pack(b: Operand<bf16>, (n, k): (usize, usize), tiles: &mut [Pairs]) {
     assert!(tiles.len() * 32 == n * k);
     for pair in 0..k / 2 {
         for column in 0..n / SIDE {
@@ -38,7 +38,7 @@ pub(super) unsafe fn pack_transposed(
     b: Operand<bf16>,
     (n, k): (usize, usize),
     depth: usize,
-    tiles: &mut [Line],
+    tiles: &mut [Pairs],
 ) {
     assert!(tiles.len() * 32 == n * k);
     let mask = if depth == DEPTH { u16::MAX } else { 0xff };

@@ -3,24 +3,20 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::{Panels, WIDTH};
-use crate::amx::Line;
+use half::bf16;
+
+use super::{Line, Panels};
 
 impl Panels {
-    /// Whether `outputs` are whole tiles.
-    pub(crate) fn has_whole_tiles(&self) -> bool {
-        self.rows.is_multiple_of(WIDTH / 2)
-    }
-
     /// Writes the tiles of these outputs, whole ones: the values of [`Self::expand`], rounded to bf16.
     ///
     /// # Panics
     /// When `tiles` has not their size, or AMX is missing.
-    pub(crate) fn write_tiles(&self, outputs: Range<usize>, tiles: &mut [Line]) {
-        assert!(crate::amx::is_available());
+    pub(crate) fn write_tiles(&self, outputs: Range<usize>, tiles: &mut [Line<[bf16; 32]>]) {
+        assert!(crate::amx::is_available() && outputs.end <= self.rows);
+        assert!(tiles.len() * 32 == outputs.len() * self.cols);
         for (column, tiles) in tiles.chunks_exact_mut(self.cols / 2).enumerate() {
             let first = outputs.start / 16 + column;
-            assert!(first * 16 < outputs.end);
             // SAFETY: every CPU with AMX has the instructions; the outputs are some of the matrix.
             unsafe {
                 match self.offsets {
@@ -34,7 +30,7 @@ impl Panels {
     /// # Safety
     /// The CPU has the instructions.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn write<const OFFSET: bool>(&self, column: usize, tiles: &mut [Line]) {
+    unsafe fn write<const OFFSET: bool>(&self, column: usize, tiles: &mut [Line<[bf16; 32]>]) {
         let (tile, vector) = (column / 2, column % 2);
         let groups = self.cols / self.group;
         let weights = self.weights[tile * (self.cols / 2)..][..self.cols / 2].iter();
